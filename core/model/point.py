@@ -1,0 +1,96 @@
+"""Points: what the vector index holds of a memory."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.model.memory import Memory
+
+Vector = NDArray[np.float32]
+FieldKind = Literal["keyword", "integer", "float", "datetime"]
+
+# Every field a query or a guard reads, each with a payload index made before the first point.
+PAYLOAD_FIELDS: dict[str, FieldKind] = {
+    "tenant": "keyword",
+    "id": "keyword",
+    "version": "integer",
+    "text_hash": "keyword",
+    "scope": "keyword",
+    "project": "keyword",
+    "agent": "keyword",
+    "session": "keyword",
+    "role": "keyword",
+    "type": "keyword",
+    "tags": "keyword",
+    "importance": "float",
+    "created_at": "datetime",
+    "expires_at": "datetime",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a stored point says of itself: the record's version and the hash of the embedded text."""
+
+    version: int
+    text_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The payload of one point. `fields` is what the index stores, absent values left out."""
+
+    embedding_id: uuid.UUID
+    stamp: Stamp
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A payload and its vector, float32, of the generation's width."""
+
+    payload: Payload
+    vector: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A point a search found, with its similarity (cosine: higher is nearer)."""
+
+    embedding_id: uuid.UUID
+    score: float
+
+
+def payload_of(memory: Memory, text_hash: str) -> Payload:
+    """The payload a memory's point carries in every generation."""
+    optional = {
+        "project": memory.project,
+        "agent": memory.agent,
+        "session": memory.session,
+        "role": memory.role,
+        "expires_at": None if memory.expires_at is None else as_rfc3339(memory.expires_at),
+    }
+    fields: dict[str, Any] = {
+        "tenant": memory.tenant,
+        "id": memory.id,
+        "version": memory.version,
+        "text_hash": text_hash,
+        "scope": memory.scope,
+        "type": memory.type,
+        "tags": list(memory.tags),
+        "importance": memory.importance,
+        "created_at": as_rfc3339(memory.created_at),
+    }
+    fields.update({name: value for name, value in optional.items() if value is not None})
+    return Payload(memory.embedding_id, Stamp(memory.version, text_hash), fields)
+
+
+def as_rfc3339(moment: datetime) -> str:
+    """An aware time as the index stores it: UTC, microseconds, `Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

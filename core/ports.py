@@ -1,0 +1,111 @@
+"""What the engine asks of engines: narrow, so that each has a fake of 60 lines beside the real ones.
+
+Every implementation raises only the errors of `core.errors`, is safe to call from several threads,
+bounds each call by a timeout of its own, and is closed once, by whoever opened it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Literal, Protocol
+
+from core.model.point import Hit, Payload, Point, Stamp, Vector
+from core.model.query import Selection
+from core.model.space import EmbeddingSpace
+
+TextKind = Literal["document", "query"]
+
+
+class Embedder(Protocol):
+    """Texts to vectors, all in one space."""
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space its vectors are in."""
+
+    @property
+    def max_items(self) -> int:
+        """How many texts one call takes at the most."""
+
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Vector:
+        """Vectors of `texts`, float32, shape (len(texts), dimensions), in the order of the texts.
+
+        `texts` holds 1..max_items prepared texts, none of them blank. Raises BadAnswer when the
+        provider's answer is no such matrix of finite, non-zero rows; Refused when it refuses a text.
+        """
+
+    def close(self) -> None:
+        """Give back what is held."""
+
+
+class VectorIndex(Protocol):
+    """Collections of points, and aliases that name one collection each.
+
+    The three kinds of write are guarded by the record's version, so that repeating one, or doing it
+    late, never replaces newer by older. Calls on a collection that is not there raise NotFound,
+    except where said otherwise. Every write is visible to the next call when it returns.
+    """
+
+    def create(self, collection: str, dimensions: int) -> None:
+        """Make a collection for cosine search with an index on every payload field; there already: nothing."""
+
+    def drop(self, collection: str) -> None:
+        """Remove a collection by its own name; gone already: nothing. Conflict while an alias names it."""
+
+    def collections(self) -> frozenset[str]:
+        """Names of all collections."""
+
+    def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        """Store points, each over an equal or older version of itself, never over a newer one."""
+
+    def set_payload(self, collection: str, payloads: Sequence[Payload]) -> None:
+        """Replace payloads whole, keeping the vector, where the text hash is the same and the version older."""
+
+    def delete(self, collection: str, versions: Mapping[uuid.UUID, int]) -> None:
+        """Remove points whose stored version is not newer than the one given; an empty mapping does nothing."""
+
+    def stamps(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Stamp]:
+        """Version and text hash of the points that are there."""
+
+    def vectors(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Vector]:
+        """Stored vectors (normalised) of the points that are there."""
+
+    def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
+        """The `limit` nearest points that meet the selection, nearest first."""
+
+    def scroll(self, collection: str) -> Iterator[tuple[uuid.UUID, Stamp]]:
+        """Every point's id and stamp, in the order of ids, in bounded memory. A failure raises: no short end."""
+
+    def count(self, collection: str) -> int:
+        """Exact number of points."""
+
+    def alias(self, alias: str) -> str | None:
+        """The collection an alias names, or None."""
+
+    def point_alias(self, alias: str, collection: str, expected: str | None) -> None:
+        """Point an alias at a collection, atomically, if it names `expected` now (None: nothing yet).
+
+        Pointing it where it points already does nothing. Raises Conflict when it names something
+        else, with `current` in the details.
+        """
+
+    def close(self) -> None:
+        """Give back what is held."""
+
+
+class Cache(Protocol):
+    """Small values that may be lost at any time. No call raises: a cache that fails answers nothing."""
+
+    def get(self, key: str) -> bytes | None:
+        """The value, or None: not there, expired, or the cache is out of reach."""
+
+    def put(self, key: str, value: bytes, keep: timedelta) -> None:
+        """Keep a value for a while, if the cache can be reached."""
+
+    def drop(self, key: str) -> None:
+        """Forget a value, if the cache can be reached."""
+
+    def close(self) -> None:
+        """Give back what is held."""

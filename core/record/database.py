@@ -1,0 +1,101 @@
+"""Connections to the record, and the two kinds of transaction that run on them.
+
+Every transaction takes an ordinary role and its own time limits by `set_config(…, is_local)`: nothing
+of a session is left behind, so a pooler in transaction mode may stand in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import ConnectionPool
+
+from core.errors import Refused
+from core.record.failures import translated
+from core.record.queries import query
+
+Row = dict[str, Any]
+Session = Connection[DictRow]
+
+APP_ROLE = "memory_app"
+WORKER_ROLE = "memory_worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Time limits of a transaction's statements and lock waits, and of waiting for a connection."""
+
+    statement: timedelta = timedelta(seconds=30)
+    lock: timedelta = timedelta(seconds=5)
+    connect: timedelta = timedelta(seconds=10)
+    connections: int = 8
+
+
+class Database:
+    """A pool of connections to one database. Thread-safe; close it once."""
+
+    def __init__(self, url: str, limits: Limits) -> None:
+        self._limits = limits
+        self._pool: ConnectionPool[Session] = ConnectionPool(
+            url,
+            connection_class=Connection[DictRow],
+            # Server-side prepared statements are session state, which a transaction pooler loses.
+            kwargs={
+                "row_factory": dict_row,
+                "prepare_threshold": None,
+                "connect_timeout": int(limits.connect.total_seconds()),
+            },
+            min_size=0,
+            max_size=limits.connections,
+            timeout=limits.connect.total_seconds(),
+            open=False,
+        )
+
+    def open(self) -> None:
+        """Start the pool; connections are made when they are first asked for."""
+        self._pool.open()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+
+    @contextmanager
+    def tenant(self, tenant: str) -> Iterator[Session]:
+        """A transaction that sees and changes one tenant's rows only; committed when the block ends well.
+
+        Raises Refused for a blank tenant, Unavailable or Busy (worth another try), Misconfigured.
+        """
+        if not tenant:
+            raise Refused("a tenant is needed", where="tenant")
+        with self._transaction(APP_ROLE, tenant) as session:
+            yield session
+
+    @contextmanager
+    def across(self) -> Iterator[Session]:
+        """A transaction over all tenants that can read ids and numbers, and no content."""
+        with self._transaction(WORKER_ROLE, "") as session:
+            yield session
+
+    @contextmanager
+    def _transaction(self, role: str, tenant: str) -> Iterator[Session]:
+        with translated(), self._pool.connection() as session:
+            session.execute(
+                query("begin"),
+                {
+                    "role": role,
+                    "tenant": tenant,
+                    "statement_timeout": _milliseconds(self._limits.statement),
+                    "lock_timeout": _milliseconds(self._limits.lock),
+                },
+            )
+            yield session
+
+
+def _milliseconds(span: timedelta) -> str:
+    return str(int(span.total_seconds() * 1000))

@@ -1,0 +1,2 @@
+-- as: app
+SELECT epoch, hash_key, now() AS moment FROM engine;

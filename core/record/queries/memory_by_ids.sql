@@ -1,0 +1,8 @@
+-- as: app
+-- Live memories only: deleted and expired ones are gone for every reader.
+SELECT tenant, id, embedding_id, version, subject, scope, project, agent, session, position, speaker, role,
+       type, title, content, tags, labels, metadata, importance, tier, source, expires_at, accessed_at,
+       created_at, updated_at
+FROM memory
+WHERE tenant = %(tenant)s AND id = ANY (%(ids)s::text[])
+  AND deleted_at IS NULL AND (expires_at IS NULL OR expires_at > now());

@@ -1,0 +1,2 @@
+-- as: app
+SELECT enqueue(%(tenant)s, %(ids)s::text[], %(lane)s::smallint);
