@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from psycopg.types.json import Jsonb
 
+from core.errors import Misconfigured
 from core.model.generation import Generation, GenerationState
 from core.model.names import index_group
 from core.model.space import EmbeddingSpace
@@ -42,14 +43,9 @@ def register_first(database: Database, tenant: str, space: EmbeddingSpace) -> Ge
             "state": GenerationState.LIVE.value,
         }
         row = session.execute(query("generation_register"), values).fetchone()
-        assert row is not None, "INSERT … SELECT of an aggregate always returns its row"
-        return Generation(
-            tenant=tenant,
-            number=row["number"],
-            index_group=values["index_group"],
-            space=space,
-            state=GenerationState.LIVE,
-        )
+        if row is None:
+            raise Misconfigured("generations cannot be registered: is a rule or trigger on the table?")
+        return generation_of(row)
 
 
 def generation_of(row: Row) -> Generation:

@@ -1,5 +1,8 @@
-"""Reading and changing memory rows. The version, outbox and event that go with a change are the database's own
-doing (triggers of migration 0004): no function here can forget them."""
+"""Reading and changing memory rows.
+
+The old version, the outbox rows and the event that go with a change are the database's own doing
+(triggers of migration 0004): no function here can forget them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from core.errors import Misconfigured
 from core.model.memory import Draft, Memory, Source, embedding_id
 from core.record.database import Row, Session
 from core.record.queries import query
@@ -144,7 +148,8 @@ def ids_of_source(session: Session, tenant: str, scope: str, path: str) -> list[
 def keys(session: Session) -> Keys:
     """The engine's keys. Only a tenant's transaction may read them."""
     row = session.execute(query("engine_keys")).fetchone()
-    assert row is not None, "migration 0001 puts the row there"
+    if row is None:
+        raise Misconfigured("the row of table `engine` is gone: restore the database")
     return Keys(int(row["epoch"]), bytes(row["hash_key"]), row["moment"])
 
 

@@ -62,9 +62,7 @@ class Outbox:
         with self._database.tenant(claim.generation.tenant) as session:
             self.release_in(session, claim, ids, wait, failed=failed)
 
-    def release_in(
-        self, session: Session, claim: Claim, ids: Sequence[str], wait: timedelta, *, failed: bool
-    ) -> None:
+    def release_in(self, session: Session, claim: Claim, ids: Sequence[str], wait: timedelta, *, failed: bool) -> None:
         """`release` inside the caller's transaction."""
         session.execute(query("outbox_release"), {**_of(claim, ids), "wait": wait, "failed": int(failed)})
 

@@ -3,4 +3,4 @@ INSERT INTO generation (tenant, number, index_group, space, fingerprint, state)
 SELECT %(tenant)s, coalesce(max(number), 0) + 1, %(index_group)s, %(space)s, %(fingerprint)s, %(state)s
 FROM generation
 WHERE tenant = %(tenant)s
-RETURNING number;
+RETURNING tenant, number, index_group, space, state;

@@ -1,0 +1,189 @@
+"""Settings to an open engine: the only place where adapters are chosen. Opened in order, closed in reverse."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ulid import ULID
+
+from core.adapters.embedded_postgres import start_postgres, stop_postgres
+from core.adapters.embedded_valkey import start_valkey, stop_valkey
+from core.adapters.no_cache import NoCache
+from core.adapters.qdrant_edge import EdgeIndex
+from core.adapters.redis_cache import RedisCache
+from core.adapters.wordllama_embedder import WordLlamaEmbedder
+from core.batch.embed import EmbedWork
+from core.errors import Misconfigured
+from core.index.indexer import Indexer
+from core.model.memory import DEFAULT_SCOPE, Draft, Memory
+from core.model.outbox import Backlog, SetAside
+from core.model.query import Answer, Filters
+from core.model.space import EmbeddingSpace
+from core.ports import Cache, Embedder, VectorIndex
+from core.read.reader import Reader
+from core.record.database import Database, Limits
+from core.record.memories import Place, Position
+from core.record.migrate import migrate
+from core.record.outbox import Outbox
+from core.settings import Settings
+from core.write.chunks import ChunkLimits
+from core.write.gate import admit_id, admit_query, admit_tenant
+from core.write.ingest import Ingest, Ingested
+from core.write.writer import Writer, Written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """The open stores an engine works on."""
+
+    database: Database
+    index: VectorIndex
+    cache: Cache
+    embedder: Embedder
+
+
+class Engine:
+    """Memories of agents: write, find, and bring the index up to date. Thread-safe; one a process is enough.
+
+    Every method that takes a tenant sees and changes that tenant's data only.
+    """
+
+    def __init__(self, settings: Settings, stores: Stores, new_id: Callable[[], str]) -> None:
+        self.settings = settings
+        self._outbox = Outbox(stores.database, settings.lease)
+        self._writer = Writer(stores.database, stores.embedder.space, new_id)
+        self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
+        embedder_of = _by_space(stores.embedder)
+        self._reader = Reader(stores.database, stores.index, stores.cache, embedder_of, time.monotonic)
+        self._indexer = Indexer(stores.database, self._outbox, stores.index, embedder_of)
+
+    def write(self, tenant: str, draft: Draft) -> Written:
+        """Keep one memory; committed when it returns. See `Writer.write`."""
+        return self._writer.write(tenant, draft)
+
+    def write_many(self, tenant: str, drafts: Iterable[Draft]) -> Iterator[Written]:
+        """Keep many memories, one result an item. See `Writer.write_many`."""
+        return self._writer.write_many(tenant, drafts)
+
+    def update(self, tenant: str, memory_id: str, changes: Mapping[str, Any], expected_version: int) -> Written:
+        """Change fields of a memory that is still at the expected version. See `Writer.update`."""
+        return self._writer.update(tenant, memory_id, changes, expected_version)
+
+    def delete(self, tenant: str, memory_id: str) -> bool:
+        """Delete a memory: gone for every reader when this returns. False: there was none."""
+        return self._writer.delete(tenant, memory_id)
+
+    def import_lines(self, tenant: str, path: Path) -> Iterator[Ingested]:
+        """Import a JSON Lines file; yields the running total. See `Ingest.lines`."""
+        return self._ingest.lines(tenant, path)
+
+    def import_notes(self, tenant: str, root: Path, scope: str = DEFAULT_SCOPE) -> Iterator[Ingested]:
+        """Import a folder of Markdown notes; yields the running total. See `Ingest.notes`."""
+        return self._ingest.notes(tenant, root, scope)
+
+    def get(self, tenant: str, memory_id: str) -> Memory:
+        """One memory. Raises NotFound when it is deleted, expired or never was."""
+        return self._reader.get(admit_tenant(tenant), admit_id(memory_id))
+
+    def list(self, tenant: str, place: Place, limit: int = 50, after: Position | None = None) -> list[Memory]:
+        """Memories of a scope, project, session or role, newest first, a page at a time."""
+        return self._reader.list(admit_tenant(tenant), place, limit, after)
+
+    def count(self, tenant: str) -> int:
+        """How many live memories a tenant has."""
+        return self._reader.count(admit_tenant(tenant))
+
+    def search(self, tenant: str, text: str, limit: int = 5, filters: Filters | None = None) -> Answer:
+        """The memories nearest to a text, best first. Raises Refused for a blank text. See `Reader.search`."""
+        return self._reader.search(admit_tenant(tenant), admit_query(text), limit, filters or Filters())
+
+    def backlog(self, tenants: Sequence[str] | None = None) -> Sequence[Backlog]:
+        """Records, waiting and set-aside work of each tenant (all of them, or those named)."""
+        return self._outbox.backlog(tenants)
+
+    def set_aside(self, tenant: str, limit: int = 100) -> Sequence[SetAside]:
+        """Index work of a tenant that was taken out of the queue, with the reasons, oldest first."""
+        return self._outbox.list_set_aside(admit_tenant(tenant), limit)
+
+    def embed_work(self) -> EmbedWork:
+        """What the embed chore works with."""
+        return EmbedWork(
+            outbox=self._outbox,
+            indexer=self._indexer,
+            new_id=uuid.uuid4,
+            batch=self.settings.embed_batch,
+            workers=self.settings.embed_workers,
+            retry_wait=self.settings.retry_wait,
+        )
+
+
+@contextmanager
+def open_engine(settings: Settings) -> Iterator[Engine]:
+    """An engine on the stores the settings name; the embedded ones are started first where none is named.
+
+    Embedded servers go on running when the engine closes, for the next command (`stop_embedded`
+    ends them). Raises Unavailable or Misconfigured when a needed store cannot be opened: that is
+    PostgreSQL alone; the cache and the index are reached when they are first used.
+    """
+    with ExitStack() as opened:
+        database = Database(prepare_record(settings), _limits(settings))
+        database.open()
+        opened.callback(database.close)
+        cache = _cache(settings)
+        opened.callback(cache.close)
+        index = EdgeIndex(settings.home / "vectors", wait=settings.index_wait)
+        opened.callback(index.close)
+        embedder = WordLlamaEmbedder(settings.embedding_dimensions)
+        opened.callback(embedder.close)
+        stores = Stores(database=database, index=index, cache=cache, embedder=embedder)
+        yield Engine(settings, stores, lambda: f"mem_{ULID()}")
+
+
+def prepare_record(settings: Settings) -> str:
+    """URL of the record, its server started if it is the embedded one, its schema up to date."""
+    url = start_postgres(settings.home) if settings.postgres_url is None else settings.postgres_url.get_secret_value()
+    migrate(url)
+    return url
+
+
+def stop_embedded(settings: Settings) -> list[str]:
+    """End the embedded servers of this home; the names of those that were running."""
+    stops = {"valkey": stop_valkey, "postgresql": stop_postgres}
+    return [name for name, stop in stops.items() if stop(settings.home)]
+
+
+def _cache(settings: Settings) -> Cache:
+    if not settings.cache:
+        return NoCache()
+    url = start_valkey(settings.home) if settings.redis_url is None else settings.redis_url.get_secret_value()
+    return RedisCache(url, prefix="memory:", timeout=settings.cache_timeout)
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        statement=settings.statement_timeout,
+        lock=settings.lock_timeout,
+        connect=settings.connect_timeout,
+        connections=settings.connections,
+    )
+
+
+def _by_space(embedder: Embedder) -> Callable[[EmbeddingSpace], Embedder]:
+    """The embedder of a space. A query or record never goes to a model of another space."""
+
+    def embedder_of(space: EmbeddingSpace) -> Embedder:
+        if space.fingerprint != embedder.space.fingerprint:
+            raise Misconfigured(
+                f"the generation was built with {space.provider} {space.model} at {space.dimensions} dimensions "
+                f"({space.fingerprint[:8]}), the settings say {embedder.space.provider} {embedder.space.model} at "
+                f"{embedder.space.dimensions} ({embedder.space.fingerprint[:8]}): choose the former again, or reindex"
+            )
+        return embedder
+
+    return embedder_of

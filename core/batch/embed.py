@@ -1,0 +1,183 @@
+"""The embed chore: drain the outbox into the indexes, in bounded portions.
+
+`plan` cuts the backlog into portions, tenants in turn; `step` does one portion and says what came of it.
+Inside a portion several batches are under way at once, each under a lease of its own, so that claiming,
+embedding and upserting overlap; nothing is shared between them but the count of what is left to do.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import zip_longest
+
+from core.errors import BadAnswer, Transient
+from core.index.indexer import Indexer, Outcome, entries_of
+from core.model.outbox import Backlog, Claim
+from core.record.outbox import Outbox
+
+SAMPLE = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """One bounded piece of work: at most `records` entries of one tenant."""
+
+    tenant: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one or several steps did for a tenant. `set_aside` shows at most 20 ids with their reasons.
+
+    `postponed` says why a step ended early although there is work: it goes on by itself later.
+    """
+
+    tenant: str
+    embedded: int = 0
+    payload_only: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    requeued: int = 0
+    lost: int = 0
+    set_aside_count: int = 0
+    set_aside: dict[str, str] = field(default_factory=dict)
+    postponed: str | None = None
+    done: bool = False
+
+    @property
+    def worked(self) -> int:
+        """Entries brought to an end."""
+        return self.embedded + self.payload_only + self.deleted + self.unchanged
+
+    def plus(self, other: Report | Outcome) -> Report:
+        """This report with the figures of another, or of one more batch, added."""
+        names = ("embedded", "payload_only", "deleted", "unchanged", "requeued", "lost")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        count = other.set_aside_count if isinstance(other, Report) else len(other.set_aside)
+        shown = dict(list({**self.set_aside, **other.set_aside}.items())[:SAMPLE])
+        return replace(self, **sums, set_aside_count=self.set_aside_count + count, set_aside=shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedWork:
+    """What a step works with. `batch` entries are claimed at a time, by `workers` threads."""
+
+    outbox: Outbox
+    indexer: Indexer
+    new_id: Callable[[], uuid.UUID]
+    batch: int = 1000
+    workers: int = 3
+    retry_wait: timedelta = timedelta(seconds=2)
+
+
+def plan(backlog: Sequence[Backlog], portion: int) -> list[Portion]:
+    """Portions of at most `portion` entries that together cover the backlog; tenants take turns."""
+    if portion < 1:
+        raise ValueError("a portion holds at least one entry")
+    queues = [
+        [
+            Portion(tenant=one.tenant, records=min(portion, one.waiting - start))
+            for start in range(0, one.waiting, portion)
+        ]
+        for one in backlog
+    ]
+    return [turn for turns in zip_longest(*queues) for turn in turns if turn is not None]
+
+
+def step(work: EmbedWork, portion: Portion) -> Report:
+    """Do one portion. Killed anywhere, or run beside others, it leaves nothing half-done: leases run out.
+
+    A store or provider that is out of reach ends the step early with `postponed`; the entries stay in
+    the outbox. Raises Misconfigured: a person has to act, and nothing is set aside.
+    """
+    run = _Run(work, portion)
+    with ThreadPoolExecutor(work.workers, thread_name_prefix="embed") as pool:
+        runs = [pool.submit(run.work_through) for _ in range(work.workers)]
+        try:
+            for one in runs:
+                one.result()
+        finally:
+            # Also on Ctrl-C: the batches under way are finished, none is started.
+            run.stop.set()
+    return run.report
+
+
+def total(tenant: str, reports: Iterable[Report]) -> Report:
+    """The reports of one tenant as one; done when the last one was."""
+    summed = Report(tenant=tenant)
+    for report in reports:
+        summed = replace(summed.plus(report), postponed=report.postponed, done=report.done)
+    return summed
+
+
+class _Run:
+    """One step under way: what its threads share."""
+
+    def __init__(self, work: EmbedWork, portion: Portion) -> None:
+        self.report = Report(tenant=portion.tenant)
+        self.stop = threading.Event()
+        self._work = work
+        self._left = portion.records
+        self._lock = threading.Lock()
+
+    def work_through(self) -> None:
+        """Claim and bring batches until the portion or the work is used up."""
+        try:
+            while not self.stop.is_set():
+                claim = self._claim()
+                if claim is None:
+                    return
+                self._bring(claim)
+        except BaseException:
+            self.stop.set()
+            raise
+
+    def _claim(self) -> Claim | None:
+        with self._lock:
+            wanted = min(self._work.batch, self._left)
+            self._left -= wanted
+        if wanted < 1:
+            return None
+        try:
+            claim = self._work.outbox.claim(self._work.new_id(), wanted, [self.report.tenant])
+        except Transient as problem:
+            self._postpone(problem)
+            return None
+        with self._lock:
+            self._left += wanted - (0 if claim is None else len(claim.entries))
+            if claim is None:
+                self.report = replace(self.report, done=True)
+        return claim if claim is not None and claim.entries else None
+
+    def _bring(self, claim: Claim) -> None:
+        ended = False
+        try:
+            outcome = self._work.indexer.bring(claim)
+            ended = True
+        except (Transient, BadAnswer) as problem:
+            self._give_back(claim, failed=True)
+            ended = True
+            self._postpone(problem)
+            return
+        finally:
+            if not ended:
+                self._give_back(claim, failed=False)
+        with self._lock:
+            self.report = self.report.plus(outcome)
+
+    def _give_back(self, claim: Claim, *, failed: bool) -> None:
+        # With PostgreSQL out of reach too, the lease running out does the same a little later.
+        with suppress(Transient):
+            self._work.outbox.release(claim, entries_of(claim), self._work.retry_wait, failed=failed)
+
+    def _postpone(self, problem: Transient | BadAnswer) -> None:
+        self.stop.set()
+        with self._lock:
+            self.report = replace(self.report, postponed=problem.message)

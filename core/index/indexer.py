@@ -1,0 +1,245 @@
+"""The one piece of code that ever writes an index (DESIGN.md section 5).
+
+For a claimed batch: read the records as they are now, sort them by what the index already holds, embed
+what has a new text, check the lease, write under the version guard, then look at the record again: what
+changed, was deleted or archived in between goes back to the outbox. A worker that slept anywhere in
+here can only write older versions, which the guard refuses, or leave a point the second look mends.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from core.errors import NotFound
+from core.index.places import Places
+from core.index.vectors import embed_all
+from core.model.generation import Generation
+from core.model.memory import Memory, embedding_id
+from core.model.outbox import Claim, Lane
+from core.model.point import Payload, Point, Stamp, Vector, payload_of
+from core.model.space import EmbeddingSpace, text_hash
+from core.model.version import CEILING
+from core.ports import Embedder, VectorIndex
+from core.record import memories
+from core.record.database import Database
+from core.record.outbox import Outbox, enqueue
+
+# An entry claimed this often without any end was there each time a worker died: it is the likely cause.
+MAX_ATTEMPTS = 5
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What became of a batch. `lost` entries had been taken over by another worker."""
+
+    embedded: int = 0
+    payload_only: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    requeued: int = 0
+    lost: int = 0
+    set_aside: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A claim on its way: what the record wants of each entry, and what has been made of it."""
+
+    claim: Claim
+    wanted: dict[str, Memory]
+    unwanted: dict[str, int]
+    payloads: dict[str, Payload] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    same_text: set[str] = field(default_factory=set)
+    vectors: dict[str, Vector] = field(default_factory=dict)
+    outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def generation(self) -> Generation:
+        return self.claim.generation
+
+    def drop(self, memory_ids: set[str]) -> None:
+        """Leave entries alone from here on: they are set aside, or no longer ours."""
+        for memory_id in memory_ids:
+            for kept in (self.wanted, self.unwanted, self.texts, self.vectors):
+                kept.pop(memory_id, None)
+        self.same_text -= memory_ids
+
+
+class Indexer:
+    """Brings claimed entries into their generation's collection. Thread-safe; holds no state of a batch."""
+
+    def __init__(
+        self,
+        database: Database,
+        outbox: Outbox,
+        index: VectorIndex,
+        embedder_of: Callable[[EmbeddingSpace], Embedder],
+    ) -> None:
+        self._database = database
+        self._outbox = outbox
+        self._index = index
+        self._embedder_of = embedder_of
+        self._places = Places(index)
+
+    def bring(self, claim: Claim) -> Outcome:
+        """Do all of a claim's index work, and end each of its entries: finished, released or set aside.
+
+        Raises Transient (try later), Misconfigured (no embedder for the generation's space, rights),
+        BadAnswer (the provider's answers cannot be used): then the claim is still leased, and the
+        caller gives it back.
+        """
+        batch = self._read(claim)
+        self._set_aside_killers(batch)
+        self._sort(batch)
+        self._embed(batch)
+        self._keep_ours(batch)
+        self._write(batch)
+        return self._look_again(batch)
+
+    def _read(self, claim: Claim) -> _Batch:
+        ids = [entry.memory_id for entry in claim.entries]
+        tenant = claim.generation.tenant
+        with self._database.tenant(tenant) as session:
+            hash_key = memories.keys(session).hash_key
+            wanted, unwanted = memories.fetch_to_index(session, tenant, ids)
+        batch = _Batch(claim, wanted, unwanted)
+        for memory_id in set(ids) - wanted.keys() - unwanted.keys():
+            # Purged: no version is left to compare with. Should the id be written again meanwhile, the
+            # second look finds it and brings it back.
+            batch.unwanted[memory_id] = CEILING - 1
+        space = claim.generation.space
+        for memory_id, memory in wanted.items():
+            text = space.document_text(memory.title, memory.content)
+            batch.texts[memory_id] = text
+            batch.payloads[memory_id] = payload_of(memory, text_hash(text, hash_key))
+        return batch
+
+    def _set_aside_killers(self, batch: _Batch) -> None:
+        killers = {entry.memory_id for entry in batch.claim.entries if entry.attempts > MAX_ATTEMPTS}
+        for memory_id in killers:
+            self._set_aside(batch, memory_id, f"claimed {MAX_ATTEMPTS} times, and each time the worker died")
+        batch.drop(killers)
+
+    def _sort(self, batch: _Batch) -> None:
+        """Take out what the index holds already, and note what needs a new payload only."""
+        stamps = self._stamps(batch)
+        current = set()
+        for memory_id, payload in batch.payloads.items():
+            stored = stamps.get(payload.embedding_id)
+            if memory_id not in batch.texts or stored is None:
+                continue
+            if stored.version > payload.stamp.version or stored == payload.stamp:
+                current.add(memory_id)
+            elif stored.text_hash == payload.stamp.text_hash:
+                batch.same_text.add(memory_id)
+        batch.outcome.unchanged = len(current)
+        for memory_id in current | batch.same_text:
+            batch.texts.pop(memory_id, None)
+
+    def _stamps(self, batch: _Batch) -> dict[uuid.UUID, Stamp]:
+        generation = batch.generation
+        ids = [payload.embedding_id for payload in batch.payloads.values()]
+        self._places.prepare(generation)
+        try:
+            return self._index.stamps(generation.collection, ids)
+        except NotFound:
+            self._places.forget(generation)
+            self._places.prepare(generation)
+            return self._index.stamps(generation.collection, ids)
+
+    def _embed(self, batch: _Batch) -> None:
+        """Vectors for `texts`; texts that are equal are embedded once."""
+        if not batch.texts:
+            return
+        embedder = self._embedder_of(batch.generation.space)
+        hashes = {memory_id: batch.payloads[memory_id].stamp.text_hash for memory_id in batch.texts}
+        distinct = {hashes[memory_id]: text for memory_id, text in batch.texts.items()}
+        embedded = embed_all(embedder, distinct)
+        refused = {memory_id for memory_id, key in hashes.items() if key in embedded.refused}
+        for memory_id in refused:
+            self._set_aside(batch, memory_id, embedded.refused[hashes[memory_id]])
+        batch.drop(refused)
+        batch.vectors.update({memory_id: embedded.vectors[hashes[memory_id]] for memory_id in batch.texts})
+
+    def _set_aside(self, batch: _Batch, memory_id: str, reason: str) -> None:
+        self._outbox.set_aside(batch.claim, memory_id, reason)
+        batch.outcome.set_aside[memory_id] = reason
+
+    def _keep_ours(self, batch: _Batch) -> None:
+        """Before the first side effect: whatever is no longer leased to us is left to whoever holds it."""
+        open_ids = [*batch.wanted, *batch.unwanted]
+        with self._database.tenant(batch.generation.tenant) as session:
+            ours = self._outbox.renew(session, batch.claim, open_ids)
+        lost = set(open_ids) - ours
+        batch.outcome.lost = len(lost)
+        batch.drop(lost)
+
+    def _write(self, batch: _Batch) -> None:
+        collection = batch.generation.collection
+        if batch.same_text:
+            self._write_payloads(batch)
+        points = [Point(batch.payloads[memory_id], vector) for memory_id, vector in batch.vectors.items()]
+        if points:
+            self._index.upsert(collection, points)
+        if batch.unwanted:
+            tenant = batch.generation.tenant
+            versions = {embedding_id(tenant, memory_id): version for memory_id, version in batch.unwanted.items()}
+            self._index.delete(collection, versions)
+        batch.outcome.embedded = len(points)
+        batch.outcome.deleted = len(batch.unwanted)
+
+    def _write_payloads(self, batch: _Batch) -> None:
+        """Payload-only writes; "nothing matched" looks like success, so what did not arrive is embedded after all."""
+        collection = batch.generation.collection
+        payloads = [batch.payloads[memory_id] for memory_id in batch.same_text]
+        self._index.set_payload(collection, payloads)
+        stamps = self._index.stamps(collection, [payload.embedding_id for payload in payloads])
+        space = batch.generation.space
+        missed = {
+            memory_id
+            for memory_id in batch.same_text
+            if _behind(stamps.get(batch.payloads[memory_id].embedding_id), batch.payloads[memory_id].stamp)
+        }
+        batch.outcome.payload_only = len(batch.same_text) - len(missed)
+        for memory_id in missed:
+            memory = batch.wanted[memory_id]
+            batch.texts[memory_id] = space.document_text(memory.title, memory.content)
+        self._embed(batch)
+
+    def _look_again(self, batch: _Batch) -> Outcome:
+        """Compare with the record once more, put back what changed meanwhile, finish the rest."""
+        tenant = batch.generation.tenant
+        written = [*batch.wanted, *batch.unwanted]
+        with self._database.tenant(tenant) as session:
+            now = memories.standings(session, tenant, written)
+            moved = [memory_id for memory_id in written if not _as_written(batch, memory_id, now.get(memory_id))]
+            if moved:
+                enqueue(session, tenant, moved, Lane.ONLINE)
+        with self._database.tenant(tenant) as session:
+            finished = self._outbox.finish(session, batch.claim, written)
+        left = [memory_id for memory_id in written if memory_id not in finished]
+        if left:
+            self._outbox.release(batch.claim, left, timedelta(0), failed=False)
+        batch.outcome.requeued = len(left)
+        return batch.outcome
+
+
+def entries_of(claim: Claim) -> list[str]:
+    """Ids of a claim's entries."""
+    return [entry.memory_id for entry in claim.entries]
+
+
+def _behind(stored: Stamp | None, wanted: Stamp) -> bool:
+    return stored is None or stored.version < wanted.version
+
+
+def _as_written(batch: _Batch, memory_id: str, now: memories.Standing | None) -> bool:
+    """Is the record still what the index was brought up to? A purged row is, if its point was deleted."""
+    written = batch.wanted.get(memory_id)
+    if written is None:
+        return now is None or not now.indexed
+    return now is not None and now.indexed and now.version == written.version

@@ -1,0 +1,144 @@
+"""The way out: get, list, count and search. Whatever an index or cache says, PostgreSQL has the last word."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import numpy as np
+
+from core.errors import BadAnswer, NotFound, Refused
+from core.model.generation import Generation
+from core.model.memory import Memory
+from core.model.point import Hit, Vector
+from core.model.query import Answer, Filters, Found, Selection
+from core.model.space import EmbeddingSpace, text_hash
+from core.ports import Cache, Embedder, VectorIndex
+from core.record import memories
+from core.record.database import Database
+from core.record.generations import live_generation
+from core.record.memories import Place, Position
+
+# Candidates are asked for again, twice as many, until enough of them are alive: at most this many.
+POOL = 2048
+FIRST_POOL = 32
+GENERATION_KEPT = timedelta(seconds=1)
+QUERY_VECTOR_KEPT = timedelta(hours=1)
+
+
+class Reader:
+    """Reads memories of any tenant. Thread-safe. `clock` tells how old the known generation is."""
+
+    def __init__(
+        self,
+        database: Database,
+        index: VectorIndex,
+        cache: Cache,
+        embedder_of: Callable[[EmbeddingSpace], Embedder],
+        clock: Callable[[], float],
+    ) -> None:
+        self._database = database
+        self._index = index
+        self._cache = cache
+        self._embedder_of = embedder_of
+        self._clock = clock
+        self._live: dict[str, tuple[float, Generation]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, tenant: str, memory_id: str) -> Memory:
+        """One memory by id. Raises NotFound when it is deleted, expired or never was."""
+        found = self.get_many(tenant, [memory_id])
+        if memory_id not in found:
+            raise NotFound("there is no such memory")
+        return found[memory_id]
+
+    def get_many(self, tenant: str, memory_ids: Sequence[str]) -> dict[str, Memory]:
+        """The live memories among some ids, by id."""
+        with self._database.tenant(tenant) as session:
+            return memories.fetch(session, tenant, memory_ids)
+
+    def list(self, tenant: str, place: Place, limit: int, after: Position | None = None) -> list[Memory]:
+        """Up to `limit` memories of a place, newest first, behind `after` (the last row of the page before)."""
+        if limit < 1:
+            raise Refused("a page holds at least one memory", where="limit")
+        with self._database.tenant(tenant) as session:
+            return memories.page(session, tenant, place, after, limit)
+
+    def count(self, tenant: str) -> int:
+        """How many live memories a tenant has."""
+        with self._database.tenant(tenant) as session:
+            return memories.count(session, tenant)
+
+    def search(self, tenant: str, text: str, limit: int, filters: Filters) -> Answer:
+        """The memories nearest to a text, best first, none of them deleted, expired or another tenant's.
+
+        `text` has been through the text gate and is not blank. The query is embedded in the space of
+        the collection it searches. Raises Transient when PostgreSQL, the index or the embedder is out
+        of reach.
+        """
+        if limit < 1:
+            raise Refused("ask for at least one answer", where="limit")
+        generation = self._generation(tenant, fresh=False)
+        if generation is None:
+            return Answer(found=(), generation=0)
+        try:
+            found = self._search(generation, text, limit, filters)
+        except NotFound:
+            # The collection was dropped after a swap, or nothing has been indexed yet.
+            generation = self._generation(tenant, fresh=True) or generation
+            try:
+                found = self._search(generation, text, limit, filters)
+            except NotFound:
+                return Answer(found=(), generation=generation.number, degraded="nothing has been indexed yet")
+        return Answer(found=tuple(found), generation=generation.number)
+
+    def _search(self, generation: Generation, text: str, limit: int, filters: Filters) -> list[Found]:
+        with self._database.tenant(generation.tenant) as session:
+            keys = memories.keys(session)
+        vector = self._query_vector(generation.space, text, keys.hash_key)
+        selection = Selection(tenant=generation.tenant, filters=filters, alive_at=keys.moment)
+        pool = min(max(FIRST_POOL, 2 * limit), max(POOL, limit))
+        while True:
+            hits = self._index.search(generation.collection, vector, selection, pool)
+            found = self._records(generation.tenant, hits, limit)
+            if len(found) >= limit or len(hits) < pool or pool >= max(POOL, limit):
+                return found
+            pool = min(2 * pool, max(POOL, limit))
+
+    def _records(self, tenant: str, hits: list[Hit], limit: int) -> list[Found]:
+        """The records behind hits as they are now, in the order of the hits."""
+        if not hits:
+            return []
+        with self._database.tenant(tenant) as session:
+            records = memories.fetch_points(session, tenant, [hit.embedding_id for hit in hits])
+        alive = [
+            Found(memory=records[hit.embedding_id], score=hit.score) for hit in hits if hit.embedding_id in records
+        ]
+        return alive[:limit]
+
+    def _query_vector(self, space: EmbeddingSpace, text: str, hash_key: bytes) -> Vector:
+        prepared = space.query_text(text)
+        key = f"query:{space.fingerprint}:{text_hash(prepared, hash_key)}"
+        cached = self._cache.get(key)
+        if cached is not None and len(cached) == 4 * space.dimensions:
+            return np.frombuffer(cached, dtype="<f4").astype(np.float32)
+        vectors = self._embedder_of(space).embed([prepared], "query")
+        if vectors.shape != (1, space.dimensions) or not np.isfinite(vectors).all() or not vectors.any():
+            raise BadAnswer("the embedder gave no usable vector for the query")
+        self._cache.put(key, vectors[0].astype("<f4").tobytes(), QUERY_VECTOR_KEPT)
+        return vectors[0]
+
+    def _generation(self, tenant: str, *, fresh: bool) -> Generation | None:
+        """The live generation, collection and space as one, known for a moment."""
+        now = self._clock()
+        with self._lock:
+            known = self._live.get(tenant)
+        if known is not None and not fresh and now - known[0] < GENERATION_KEPT.total_seconds():
+            return known[1]
+        with self._database.tenant(tenant) as session:
+            generation = live_generation(session, tenant)
+        if generation is not None:
+            with self._lock:
+                self._live[tenant] = (now, generation)
+        return generation

@@ -1,0 +1,84 @@
+"""What the operator chose: `MEMORY_*` in the environment, then `memory.toml` in the working folder, then defaults.
+
+The only reader of the environment. One frozen object, checked once; secrets print as stars.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from core.errors import Misconfigured
+
+SETTINGS_FILE = Path("memory.toml")
+
+
+class Settings(BaseSettings):
+    """Everything that can be chosen. Each field is `MEMORY_<NAME>` in the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MEMORY_", frozen=True, extra="forbid", toml_file=SETTINGS_FILE, hide_input_in_errors=True
+    )
+
+    home: Path = Field(Path(".memory"), description="Folder of the embedded stores")
+    postgres_url: SecretStr | None = Field(None, description="Your PostgreSQL; unset: an embedded one in home")
+    redis_url: SecretStr | None = Field(None, description="Your Redis or Valkey; unset: an embedded one in home")
+    cache: bool = Field(True, description="Use the cache at all; without it everything works, some things slower")
+
+    embedding_provider: Literal["wordllama"] = Field("wordllama", description="Where vectors come from")
+    embedding_dimensions: Literal[64, 128, 256] = Field(256, description="Width of the bundled model's vectors")
+
+    connections: int = Field(8, ge=2, le=200, description="Connections to PostgreSQL at the most")
+    statement_timeout: timedelta = Field(timedelta(seconds=30), gt=timedelta(0))
+    lock_timeout: timedelta = Field(timedelta(seconds=5), gt=timedelta(0))
+    connect_timeout: timedelta = Field(timedelta(seconds=10), ge=timedelta(seconds=1))
+    cache_timeout: timedelta = Field(timedelta(milliseconds=250), gt=timedelta(0))
+    index_wait: timedelta = Field(
+        timedelta(seconds=10), gt=timedelta(0), description="How long to wait for an index folder another process holds"
+    )
+
+    lease: timedelta = Field(
+        timedelta(seconds=60), ge=timedelta(seconds=1), description="How long a claimed batch is kept from others"
+    )
+    retry_wait: timedelta = Field(
+        timedelta(seconds=2), ge=timedelta(0), description="First wait after a failed batch; it doubles up to 64 times"
+    )
+    embed_batch: int = Field(1000, ge=1, le=10_000, description="Entries claimed and written at a time")
+    embed_workers: int = Field(3, ge=1, le=32, description="Batches under way at once in one process")
+    embed_portion: int = Field(10_000, ge=1, description="Entries one task of a flow does")
+    embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  the signature is the library's
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments over environment over `memory.toml`."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def load_settings(**chosen: Any) -> Settings:
+    """The settings in force; `chosen` stand above all others. Raises Misconfigured, naming each wrong field."""
+    try:
+        return Settings(**chosen)
+    except ValidationError as problem:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in error['loc']) or 'settings'}: {error['msg']}"
+            for error in problem.errors(include_input=False, include_url=False)
+        )
+        raise Misconfigured(f"settings: {wrong}") from None
+    except ValueError as problem:
+        raise Misconfigured(f"{SETTINGS_FILE} cannot be read: {problem}") from problem

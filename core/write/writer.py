@@ -1,0 +1,198 @@
+"""The way in: write, update, delete, one or many. What returns is committed in PostgreSQL; nothing else has to be up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+from core.errors import Conflict, NotFound, Refused
+from core.model.memory import Draft, Memory
+from core.model.space import EmbeddingSpace
+from core.record import memories
+from core.record.database import Database
+from core.record.generations import live_generation, register_first
+from core.write.gate import admit, admit_changes, admit_id, admit_tenant
+
+# A bulk write commits in pieces of this many: a registration waits for one piece at the most.
+PIECE = 2000
+
+
+class Kept(StrEnum):
+    """What became of one item of a write."""
+
+    STORED = "stored"
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The result of writing one item.
+
+    `version` is set when it was stored. `cleaned` names the places where the text gate changed
+    something. `reason` says why an item was skipped or refused. `number` is its place in a bulk.
+    """
+
+    id: str | None
+    kept: Kept
+    version: int | None = None
+    cleaned: tuple[str, ...] = ()
+    reason: str | None = None
+    number: int = 0
+
+
+class Writer:
+    """Writes memories of any tenant. Thread-safe.
+
+    `new_id` gives ids to memories whose caller gave none; `space` is the embedding space a new
+    tenant's first generation is registered with.
+    """
+
+    def __init__(self, database: Database, space: EmbeddingSpace, new_id: Callable[[], str]) -> None:
+        self._database = database
+        self._space = space
+        self._new_id = new_id
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+
+    def write(self, tenant: str, draft: Draft) -> Written:
+        """Keep one memory. The same id again replaces it, the same values again change nothing.
+
+        Raises Refused with `where` for input that breaks a rule, Transient when PostgreSQL is out of reach.
+        """
+        admitted = admit(tenant, draft)
+        self._ensure_registered(tenant)
+        memory_id = admitted.draft.id or self._new_id()
+        with self._database.tenant(tenant) as session:
+            version = memories.store(session, tenant, memory_id, admitted.draft)
+        kept = Kept.UNCHANGED if version is None else Kept.STORED
+        return Written(id=memory_id, kept=kept, version=version, cleaned=admitted.cleaned)
+
+    def update(self, tenant: str, memory_id: str, changes: Mapping[str, Any], expected_version: int) -> Written:
+        """Change some fields of a memory that is still at `expected_version`; None clears an optional field.
+
+        Raises Conflict (with `current`) when it is at another version, NotFound when it is deleted or
+        never was, Refused for values that break a rule.
+        """
+        tenant, memory_id = admit_tenant(tenant), admit_id(memory_id)
+        admitted = admit_changes(changes)
+        with self._database.tenant(tenant) as session:
+            current = memories.lock(session, tenant, memory_id)
+            if current is None:
+                raise NotFound(f"there is no memory {memory_id!r}")
+            if current.version != expected_version:
+                raise Conflict(
+                    f"the memory is at version {current.version}, not {expected_version}", current=current.version
+                )
+            changed = replace(_draft_of(current), **admitted.changes)
+            version = memories.store(session, tenant, memory_id, changed)
+        if version is None:
+            return Written(id=memory_id, kept=Kept.UNCHANGED, version=current.version, cleaned=admitted.cleaned)
+        return Written(id=memory_id, kept=Kept.STORED, version=version, cleaned=admitted.cleaned)
+
+    def delete(self, tenant: str, memory_id: str) -> bool:
+        """Delete a memory: from here on no reader sees it. False: there was none."""
+        return bool(self.delete_many(tenant, [memory_id]))
+
+    def delete_many(self, tenant: str, memory_ids: Sequence[str]) -> list[str]:
+        """Delete memories; the ids of those that were there. An empty list deletes nothing."""
+        tenant = admit_tenant(tenant)
+        ids = [admit_id(memory_id) for memory_id in memory_ids]
+        if not ids:
+            return []
+        with self._database.tenant(tenant) as session:
+            return sorted(memories.tombstone(session, tenant, ids))
+
+    def write_many(self, tenant: str, drafts: Iterable[Draft]) -> Iterator[Written]:
+        """Keep many memories, one result an item in the order given; one bad item never touches its neighbours.
+
+        Results of a piece of 2,000 are given once the piece is committed. An id that stands twice in
+        a piece: the last one wins, both are reported.
+        """
+        tenant = admit_tenant(tenant)
+        self._ensure_registered(tenant)
+        numbered = enumerate(drafts)
+        while piece := list(islice(numbered, PIECE)):
+            yield from self._write_piece(tenant, piece)
+
+    def _write_piece(self, tenant: str, piece: list[tuple[int, Draft]]) -> list[Written]:
+        results: list[Written] = []
+        to_store: dict[str, Draft] = {}
+        for number, draft in piece:
+            try:
+                admitted = admit(tenant, draft)
+            except Refused as problem:
+                results.append(_refused(number, draft, problem))
+                continue
+            memory_id = admitted.draft.id or self._new_id()
+            to_store.pop(memory_id, None)
+            to_store[memory_id] = admitted.draft
+            results.append(Written(id=memory_id, kept=Kept.UNCHANGED, cleaned=admitted.cleaned, number=number))
+        with self._database.tenant(tenant) as session:
+            versions = memories.store_many(session, tenant, to_store)
+        return _with_versions(results, versions)
+
+    def _ensure_registered(self, tenant: str) -> None:
+        """A tenant's first write registers its generation 1, before and apart from the write itself."""
+        with self._lock:
+            if tenant in self._known:
+                return
+        with self._database.tenant(tenant) as session:
+            known = live_generation(session, tenant)
+        if known is None:
+            register_first(self._database, tenant, self._space)
+        with self._lock:
+            self._known.add(tenant)
+
+
+def _with_versions(results: list[Written], versions: dict[str, int]) -> list[Written]:
+    """Results of a piece after its commit; of items with one id, all but the last were overruled by it."""
+    last = {result.id: result.number for result in results if result.kept is Kept.UNCHANGED}
+    settled = []
+    for result in results:
+        if result.kept is not Kept.UNCHANGED or result.id is None:
+            settled.append(result)
+        elif last[result.id] != result.number:
+            settled.append(replace(result, kept=Kept.SKIPPED, reason="the same id stands further down"))
+        elif result.id in versions:
+            settled.append(replace(result, kept=Kept.STORED, version=versions[result.id]))
+        else:
+            settled.append(result)
+    return settled
+
+
+def _refused(number: int, draft: Draft, problem: Refused) -> Written:
+    given = draft.id if isinstance(draft.id, str) else None
+    if problem.details.get("reason") == "empty":
+        return Written(id=given, kept=Kept.SKIPPED, reason="empty", number=number)
+    reason = f"{problem.where}: {problem.message}" if problem.where else problem.message
+    return Written(id=given, kept=Kept.REFUSED, reason=reason, number=number)
+
+
+def _draft_of(memory: Memory) -> Draft:
+    return Draft(
+        content=memory.content,
+        id=memory.id,
+        subject=memory.subject,
+        scope=memory.scope,
+        project=memory.project,
+        agent=memory.agent,
+        session=memory.session,
+        position=memory.position,
+        speaker=memory.speaker,
+        role=memory.role,
+        type=memory.type,
+        title=memory.title,
+        tags=memory.tags,
+        labels=memory.labels,
+        metadata=memory.metadata,
+        importance=memory.importance,
+        source=memory.source,
+        expires_at=memory.expires_at,
+        created_at=memory.created_at,
+    )

@@ -1,0 +1,135 @@
+"""The command `memory`.
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 done in part (something was refused, set aside or still waits),
+130 interrupted. Prefect is imported by the commands that run flows, and by no other: it takes seconds.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from core.errors import EngineError
+from deployments import (
+    commands_demo,
+    commands_home,
+    commands_import,
+    commands_memories,
+    commands_run,
+)
+from deployments.output import Exit, hint, report_error, report_json_error
+
+# A terminal that closes or a service that stops asks for the same as Ctrl-C.
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+INTERRUPTED = {
+    "import": "What was imported so far is kept; import the same again to go on.",
+    "demo": "Nothing is lost; run `memory demo` again to go on.",
+    "run": "Nothing is lost; run `memory run nightly` again to go on.",
+}
+
+# The base of all errors of wrong use. Typer brings its own copy of click or uses click itself, by version.
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+
+class Commands(TyperGroup):
+    """The top group: the one place where errors become lines and exit codes."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """As usual, noting whether JSON was asked for: errors of wrong use come before options are read."""
+        asked = "--json" in args[: args.index("--")] if "--" in args else "--json" in args
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except _UsageError as problem:
+            raise self._wrong_use(problem, as_json=asked) from None
+        context.meta["as_json"] = asked
+        return context
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; known errors end it with their exit code and without a traceback."""
+        as_json = bool(ctx.meta.get("as_json"))
+        try:
+            return super().invoke(ctx)
+        except EngineError as problem:
+            raise typer.Exit(report_error(problem, as_json=as_json)) from None
+        except _UsageError as problem:
+            raise self._wrong_use(problem, as_json=as_json) from None
+        except KeyboardInterrupt:
+            command = str(ctx.invoked_subcommand)
+            told = INTERRUPTED.get(command, "Nothing is half-done; run it again.")
+            if as_json:
+                report_json_error({"kind": "Interrupted", "message": told})
+            else:
+                hint(f"Interrupted. {told}")
+            raise typer.Exit(Exit.INTERRUPTED) from None
+
+    @staticmethod
+    def _wrong_use(problem: Any, *, as_json: bool) -> Exception:
+        """The error itself, which Typer shows, or the end of the command once it is shown as JSON."""
+        if not as_json:
+            return problem  # type: ignore[no-any-return]
+        report_json_error({"kind": "Usage", "message": problem.format_message()})
+        return typer.Exit(Exit.WRONG_USE)
+
+
+app = typer.Typer(
+    name="memory",
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # help that keeps its paragraphs and can be read in a log
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Long-term memories for AI agents.
+
+    \b
+    Begin with:
+      memory demo
+      memory add "Ana prefers mornings" --tenant clinic
+      memory run embed
+      memory search "when does Ana have time?" --tenant clinic
+
+    Exit codes: 0 done, 1 failed, 2 wrong use, 3 done in part, 130 interrupted.
+    """,
+)
+run_app = typer.Typer(
+    no_args_is_help=True, help="Run a flow here: embed, or nightly (all of them, and a report)."
+)
+
+app.command("init")(commands_home.init)
+app.command("import")(commands_import.import_path)
+app.command("add")(commands_memories.add)
+app.command("get")(commands_memories.get)
+app.command("list")(commands_memories.list_memories)
+app.command("search")(commands_memories.search)
+app.command("delete")(commands_memories.delete)
+app.command("status")(commands_home.status)
+app.add_typer(run_app, name="run")
+run_app.command("embed")(commands_run.run_embed)
+run_app.command("nightly")(commands_run.run_nightly)
+app.command("down")(commands_home.down)
+app.command("demo")(commands_demo.demo)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    for number in ENDINGS:
+        signal.signal(number, _end_orderly)
+    app(prog_name="memory")
+
+
+def _end_orderly(_number: int, _frame: object) -> None:
+    """End once what is under way is done. Asking again changes nothing: it would stop that halfway."""
+    for number in ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
+    if sys.stderr.isatty():
+        hint("Ending, as soon as what is under way is done …")
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Commands on the installation: init, status, down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from core.assembly import open_engine, stop_embedded
+from core.model.outbox import SetAside
+from core.settings import Settings, load_settings
+from deployments import options
+from deployments.output import say, show_json, show_table
+
+SET_ASIDE_SHOWN = 20
+
+
+def init(as_json: options.AsJson = False) -> None:
+    """Get everything ready: the stores are started and their schema is brought up to date.
+
+    Other commands do the same when they need it; this one shows early whether it works. Nothing has to be
+    installed or started before: what MEMORY_* or memory.toml do not name runs embedded, in MEMORY_HOME
+    (here .memory, unless you choose another).
+
+    \b
+    Examples:
+      memory init
+      MEMORY_HOME=~/.memory memory init
+    """
+    settings = load_settings()
+    with open_engine(settings) as engine:
+        tenants = [one.tenant for one in engine.backlog()]
+    if as_json:
+        show_json({"stores": stores_of(settings), "tenants": tenants})
+        return
+    _show_stores(settings)
+    say(f'Ready, with {len(tenants)} tenants. Next: `memory add "…" --tenant NAME`, or `memory demo`.')
+
+
+def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False) -> None:
+    """Show what each tenant has, what waits, what was set aside and why, and which stores are used.
+
+    \b
+    Examples:
+      memory status
+      memory status --tenant clinic --json
+    """
+    settings = load_settings()
+    with open_engine(settings) as engine:
+        backlog = engine.backlog(tenants)
+        aside = [one for tenant in backlog if tenant.set_aside for one in engine.set_aside(tenant.tenant)]
+    if as_json:
+        listed = [asdict(one) for one in backlog]
+        show_json(
+            {"tenants": listed, "set_aside": [asdict(one) for one in aside], "stores": stores_of(settings)}
+        )
+        return
+    rows = [(one.tenant, one.records, one.waiting, one.set_aside, one.oldest_waiting) for one in backlog]
+    show_table(["tenant", "records", "waiting", "set aside", "oldest waiting (UTC)"], rows)
+    _show_aside(aside)
+    say("")
+    _show_stores(settings)
+
+
+def down(as_json: options.AsJson = False) -> None:
+    """Stop the embedded servers of this home. The data stays; the next command starts them again.
+
+    \b
+    Example:
+      memory down
+    """
+    stopped = stop_embedded(load_settings())
+    if as_json:
+        show_json({"stopped": stopped})
+    else:
+        say(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def stores_of(settings: Settings) -> dict[str, str]:
+    """Which stores are used, by what they are for. Addresses may hold passwords: they are not shown."""
+    home = settings.home.resolve()
+    if not settings.cache:
+        cache = "none"
+    elif settings.redis_url is None:
+        cache = f"embedded Valkey in {home / 'valkey'}"
+    else:
+        cache = "yours (MEMORY_REDIS_URL)"
+    embedded = settings.postgres_url is None
+    return {
+        "record": f"embedded PostgreSQL in {home / 'postgres'}"
+        if embedded
+        else "yours (MEMORY_POSTGRES_URL)",
+        "cache": cache,
+        "index": f"Qdrant Edge in {home / 'vectors'}",
+        "embedding": f"{settings.embedding_provider}, {settings.embedding_dimensions} dimensions",
+    }
+
+
+def _show_stores(settings: Settings) -> None:
+    show_table(["store", "where"], list(stores_of(settings).items()))
+
+
+def _show_aside(aside: Sequence[SetAside]) -> None:
+    if aside:
+        say("\nSet aside (writing such a memory anew tries it again):")
+        rows = [(one.tenant, one.memory_id, one.since, one.reason) for one in aside[:SET_ASIDE_SHOWN]]
+        show_table(["tenant", "id", "since (UTC)", "reason"], rows)
+    if len(aside) > SET_ASIDE_SHOWN:
+        say(f"… and {len(aside) - SET_ASIDE_SHOWN} more; --json lists up to 100 a tenant.")

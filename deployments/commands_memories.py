@@ -1,0 +1,217 @@
+"""Commands on single memories: add, get, list, search, delete."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from core.assembly import open_engine
+from core.errors import NotFound
+from core.model.memory import DEFAULT_IMPORTANCE, DEFAULT_SCOPE, Draft, Memory
+from core.model.query import Answer, Filters
+from core.record.memories import Place
+from core.settings import load_settings
+from deployments import options
+from deployments.output import first_line, hint, memory_as_dict, say, show_json, show_table
+
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text; '-' reads it from standard input.")]
+MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; may be repeated.")]
+
+
+def add(  # noqa: PLR0913, PLR0917  one parameter an option
+    text: Text,
+    tenant: options.Tenant,
+    memory_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Your own id: the same id again replaces the memory."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="A short title.")] = None,
+    tags: Tags = None,
+    scope: options.Scope = DEFAULT_SCOPE,
+    project: options.Project = None,
+    agent: options.Agent = None,
+    session: options.Session = None,
+    role: options.Role = None,
+    importance: Annotated[
+        float, typer.Option(metavar="0..1", help="How much it matters.")
+    ] = DEFAULT_IMPORTANCE,
+    as_json: options.AsJson = False,
+) -> None:
+    """Keep one memory.
+
+    It is safe as soon as the command ends, and found by search once `memory run embed` has run.
+
+    \b
+    Examples:
+      memory add "Ana prefers mornings" --tenant clinic --tag preference
+      memory add - --tenant clinic --id letter-7 < letter.txt
+    """
+    draft = Draft(
+        content=sys.stdin.read() if text == "-" else text,
+        id=memory_id,
+        scope=scope or DEFAULT_SCOPE,
+        project=project,
+        agent=agent,
+        session=session,
+        role=role,
+        title=title,
+        tags=tuple(tags or ()),
+        importance=importance,
+    )
+    with open_engine(load_settings()) as engine:
+        written = engine.write(tenant, draft)
+    if as_json:
+        show_json(asdict(written))
+        return
+    say(f"{written.kept}: {written.id}")
+    for place in written.cleaned:
+        hint(f"{place}: characters no store can hold were removed")
+
+
+def get(memory_id: MemoryId, tenant: options.Tenant, as_json: options.AsJson = False) -> None:
+    """Show one memory.
+
+    \b
+    Example:
+      memory get letter-7 --tenant clinic
+    """
+    with open_engine(load_settings()) as engine:
+        memory = engine.get(tenant, memory_id)
+    if as_json:
+        show_json(memory_as_dict(memory))
+        return
+    fields = {name: value for name, value in memory_as_dict(memory).items() if name != "content"}
+    show_table(["field", "value"], [(name, _text_of(value)) for name, value in fields.items()])
+    say("")
+    say(memory.content)
+
+
+def list_memories(
+    tenant: options.Tenant,
+    scope: options.Scope = None,
+    project: options.Project = None,
+    session: options.Session = None,
+    role: options.Role = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at the most.")] = 50,
+    as_json: options.AsJson = False,
+) -> None:
+    """List memories, newest first.
+
+    \b
+    Example:
+      memory list --tenant clinic --session hc-ana-cita --limit 20
+    """
+    place = Place(scope=scope, project=project, session=session, role=role)
+    with open_engine(load_settings()) as engine:
+        found = engine.list(tenant, place, limit)
+    if as_json:
+        show_json([memory_as_dict(memory) for memory in found])
+        return
+    rows = [(memory.created_at, memory.id, memory.role, first_line(memory.content, 70)) for memory in found]
+    show_table(["created", "id", "role", "text"], rows)
+
+
+def search(  # noqa: PLR0913, PLR0917  one parameter an option
+    text: Text,
+    tenant: options.Tenant,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many answers at the most.")] = 5,
+    scope: options.Scope = None,
+    project: options.Project = None,
+    agent: options.Agent = None,
+    session: options.Session = None,
+    role: options.Role = None,
+    kind: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Such as fact, turn, note.")
+    ] = None,
+    tags: Tags = None,
+    all_tags: Annotated[
+        list[str] | None,
+        typer.Option("--all-tags", metavar="TAG", help="Must have each of these; may be repeated."),
+    ] = None,
+    min_importance: Annotated[
+        float | None, typer.Option(metavar="0..1", help="At least this important.")
+    ] = None,
+    since: Annotated[datetime | None, typer.Option(help="Created at this time (UTC) or later.")] = None,
+    until: Annotated[datetime | None, typer.Option(help="Created before this time (UTC).")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find the memories nearest to a text, best first.
+
+    \b
+    Examples:
+      memory search "when does Ana have time?" --tenant clinic
+      memory search "deploy rules" --tenant studio --type decision --since 2026-05-01 --json
+    """
+    filters = Filters(
+        scope=scope,
+        project=project,
+        agent=agent,
+        session=session,
+        role=role,
+        type=kind,
+        tags_any=tuple(tags or ()),
+        tags_all=tuple(all_tags or ()),
+        min_importance=min_importance,
+        created_from=_in_utc(since),
+        created_to=_in_utc(until),
+    )
+    question = sys.stdin.read() if text == "-" else text
+    with open_engine(load_settings()) as engine:
+        answer = engine.search(tenant, question, limit, filters)
+    if as_json:
+        show_json(answer_as_dict(answer))
+    else:
+        show_answer(answer)
+
+
+def delete(memory_id: MemoryId, tenant: options.Tenant, as_json: options.AsJson = False) -> None:
+    """Delete one memory: nobody finds it any more from the moment this ends.
+
+    \b
+    Example:
+      memory delete letter-7 --tenant clinic
+    """
+    with open_engine(load_settings()) as engine:
+        if not engine.delete(tenant, memory_id):
+            raise NotFound("there is no such memory")
+    if as_json:
+        show_json({"id": memory_id, "deleted": True})
+    else:
+        say(f"deleted: {memory_id}")
+
+
+def answer_as_dict(answer: Answer) -> dict[str, object]:
+    """An answer for `--json`."""
+    found = [{"score": round(one.score, 4), "memory": memory_as_dict(one.memory)} for one in answer.found]
+    return {"found": found, "generation": answer.generation, "degraded": answer.degraded}
+
+
+def show_answer(answer: Answer) -> None:
+    """An answer for people: score, id, who and when, first line."""
+    for one in answer.found:
+        say(f"{one.score:.3f}  {one.memory.id}  ({said_by(one.memory)})")
+        say(f"       {first_line(one.memory.content)}")
+    if not answer.found:
+        say("nothing found")
+    if answer.degraded:
+        hint(f"This answer is not complete: {answer.degraded}.")
+
+
+def said_by(memory: Memory) -> str:
+    """Who said it, or where it is from, and the day."""
+    source = None if memory.source is None else memory.source.path
+    who = memory.speaker or source or memory.role or memory.agent or memory.type
+    return f"{who}, {memory.created_at:%Y-%m-%d}"
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.replace(tzinfo=moment.tzinfo or UTC)
+
+
+def _text_of(value: object) -> object:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else value

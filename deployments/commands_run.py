@@ -1,0 +1,155 @@
+"""The commands `memory run …`: the flows, with progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from core.errors import EngineError, Permanent
+from core.settings import load_settings
+from deployments import options
+from deployments.output import Exit, hint, report_json_error, say, show_json, show_table
+from deployments.prefect_settings import settle_prefect, start_prefect
+from deployments.progress import backlog_bars, bar
+from tasks.engine import shared_engine
+
+if TYPE_CHECKING:
+    from prefect import State
+
+Rounds = Annotated[
+    int, typer.Option("--rounds", min=1, max=1000, help="Look at what waits this often at the most.")
+]
+
+COLUMNS = ("tenant", "records", "embedded", "waiting", "set aside", "seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowEnd:
+    """How a flow ended: its message, a row a tenant, and the error if it failed."""
+
+    message: str
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    problem: EngineError | None = None
+
+    @property
+    def exit_code(self) -> Exit:
+        """Failed, done in part (something is set aside or still waits), or done."""
+        if self.problem is not None:
+            return Exit.FAILED
+        left = any(row["waiting"] or row["set_aside"] for row in self.rows)
+        return Exit.IN_PART if left else Exit.DONE
+
+
+def run_embed(
+    tenants: options.SomeTenants = None, rounds: Rounds = 100, as_json: options.AsJson = False
+) -> None:
+    """Bring the search index up to date with what was written.
+
+    Can be stopped at any time and run again; exit code 3 says that something was set aside or still waits
+    (`memory status` shows what).
+
+    \b
+    Examples:
+      memory run embed
+      memory run embed --tenant clinic --tenant studio
+    """
+    _finish(embed_with_bars(tenants, rounds, shown=not as_json), as_json=as_json)
+
+
+def run_nightly(rounds: Rounds = 100, as_json: options.AsJson = False) -> None:
+    """Run every chore in turn, for all tenants, and report.
+
+    \b
+    Example:
+      memory run nightly --json > report.json
+    """
+    _finish(nightly_with_bars(rounds, shown=not as_json), as_json=as_json)
+
+
+def embed_with_bars(tenants: Sequence[str] | None, rounds: int, *, shown: bool) -> FlowEnd:
+    """The embed flow in this process; rows as the closing report has them."""
+
+    def flow() -> State[Any]:
+        from flows.embed import embed
+
+        names = None if tenants is None else list(tenants)
+        return embed(tenants=names, max_rounds=rounds, return_state=True)
+
+    state, result = _run(flow, tenants, shown=shown)
+    runs = {run.tenant: run for run in _listed(result, "runs")}
+    with shared_engine() as engine:
+        backlog = engine.backlog(tenants)
+    rows = [
+        {
+            "tenant": one.tenant,
+            "records": one.records,
+            "embedded": runs[one.tenant].report.embedded if one.tenant in runs else 0,
+            "waiting": one.waiting,
+            "set_aside": one.set_aside,
+            "seconds": round(runs[one.tenant].seconds, 1) if one.tenant in runs else 0.0,
+        }
+        for one in backlog
+    ]
+    return _end(state, result, rows)
+
+
+def nightly_with_bars(rounds: int, *, shown: bool) -> FlowEnd:
+    """The nightly flow in this process."""
+
+    def flow() -> State[Any]:
+        from flows.nightly import nightly
+
+        return nightly(max_rounds=rounds, return_state=True)
+
+    state, result = _run(flow, None, shown=shown)
+    rows = [{name: getattr(row, name) for name in row.__slots__} for row in _listed(result, "rows")]
+    return _end(state, result, rows)
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The table of a run."""
+    show_table(COLUMNS, [[row[column.replace(" ", "_")] for column in COLUMNS] for row in rows])
+
+
+def _run(
+    flow: Callable[[], State[Any]], tenants: Sequence[str] | None, *, shown: bool
+) -> tuple[State[Any], object]:
+    """Run a flow with bars; its end state and what it ended with (a list, or an error)."""
+    settle_prefect(load_settings().home)
+    with shared_engine() as engine:
+        with bar("starting Prefect (takes longer the first time)", None, shown=shown):
+            start_prefect()
+        with backlog_bars(engine, tenants, shown=shown):
+            state = flow()
+    return state, state.result(raise_on_failure=False)
+
+
+def _end(state: State[Any], result: object, rows: list[dict[str, Any]]) -> FlowEnd:
+    message = state.message or state.name or "ended"
+    if state.is_completed():
+        return FlowEnd(message=message, rows=rows)
+    problem = result if isinstance(result, EngineError) else Permanent(message)
+    return FlowEnd(message=message, rows=rows, problem=problem)
+
+
+def _listed(result: object, name: str) -> list[Any]:
+    """The list a flow ended with, wherever it is: the result itself, or in the details of an error."""
+    found = result.details.get(name, []) if isinstance(result, EngineError) else result
+    return found if isinstance(found, list) else []
+
+
+def _finish(end: FlowEnd, *, as_json: bool) -> None:
+    if as_json:
+        show_json({"message": end.message, "failed": end.problem is not None, "tenants": end.rows})
+        if end.problem is not None:
+            report_json_error({"kind": type(end.problem).__name__, "message": end.message})
+    else:
+        show_rows(end.rows)
+        (hint if end.problem else say)(end.message)
+        if end.exit_code is Exit.IN_PART:
+            hint("Something waits or was set aside: `memory status` shows what.")
+    if end.exit_code:
+        raise typer.Exit(end.exit_code)

@@ -1,0 +1,167 @@
+"""The embed flow: all that waits in the outbox, portion by portion, until it is done or nothing moves."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from prefect import State, flow, runtime
+from prefect.futures import PrefectFuture, as_completed
+from prefect.states import Completed, Failed
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from pydantic import Field
+
+from core.batch.embed import Portion, Report, total
+from core.errors import EngineError, Permanent
+from tasks.embed import embed_portion, plan_embed
+from tasks.engine import engine_kept_open, stop_soon
+
+MOST_AT_ONCE = 64  # threads come into being only when a portion needs one
+NOT_NOW = "held by another worker, or to be tried again later"
+
+
+@dataclass(slots=True)
+class TenantRun:
+    """What the flow did for one tenant.
+
+    `seconds` is from its first portion to the end of its last, `left` what still waits because it cannot be
+    done now (a store out of reach, entries another worker holds), `problem` what ended the tenant's run.
+    """
+
+    tenant: str
+    reports: list[Report] = field(default_factory=list)
+    problem: EngineError | None = None
+    started: float = 0.0
+    seconds: float = 0.0
+    left: int = 0
+
+    @property
+    def report(self) -> Report:
+        """All its portions as one."""
+        return total(self.tenant, self.reports)
+
+    @property
+    def postponed(self) -> str | None:
+        """Why work is left, if a portion said so."""
+        said = [report.postponed for report in self.reports if report.postponed]
+        return said[-1] if said and self.left else None
+
+
+Runs = dict[str, TenantRun]
+
+_RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=MOST_AT_ONCE)
+
+
+def run_name() -> str:
+    """What the run is called: the chore, and how many tenants it is for."""
+    tenants = runtime.flow_run.parameters.get("tenants")
+    return "embed: all tenants" if tenants is None else f"embed: {len(tenants)} tenants"
+
+
+@flow(
+    name="embed",
+    flow_run_name=run_name,
+    task_runner=_RUNNER,
+    persist_result=False,
+)
+def embed(
+    tenants: Annotated[
+        list[str] | None, Field(description="Only these tenants; none given: all of them")
+    ] = None,
+    max_rounds: Annotated[
+        int, Field(ge=1, le=1000, description="How often the backlog is looked at again before the run ends")
+    ] = 100,
+) -> State[list[TenantRun]]:
+    """Bring the indexes up to date with the record. Can be stopped, run twice and run beside itself.
+
+    One result a tenant that had work. A tenant that fails (Misconfigured, say) does not stop the others:
+    the run goes on and ends Failed, with the results in the `runs` of the error's details.
+    """
+    runs: Runs = {}
+    with engine_kept_open() as settings:
+        for _ in range(max_rounds):
+            portions = [one for one in plan_embed(tenants) if _can_go_on(runs, one.tenant)]
+            before = _worked(runs)
+            try:
+                _do(portions, runs, settings.embed_tasks)
+            except BaseException:
+                # Ctrl-C reaches this thread alone: the portions under way end after their present batches.
+                stop_soon()
+                raise
+            if _worked(runs) == before:
+                _note_left(portions, runs)
+                return _closing(list(runs.values()))
+    return _closing(list(runs.values()), f"stopped after {max_rounds} rounds")
+
+
+def _do(portions: Iterable[Portion], runs: Runs, at_once: int) -> None:
+    """Do portions, so many at once; the rest of a tenant's is dropped once one of them failed."""
+    queue = deque(portions)
+    under_way: dict[PrefectFuture[Report], str] = {}
+    while queue or under_way:
+        while queue and len(under_way) < at_once:
+            portion = _next(queue, set(under_way.values()))
+            run = runs.setdefault(portion.tenant, TenantRun(portion.tenant, started=time.monotonic()))
+            if run.problem is None:
+                under_way[embed_portion.submit(portion)] = portion.tenant
+        if under_way:
+            done = next(iter(as_completed(list(under_way))))
+            done.wait()  # ended it has, but its state is known only after this
+            _note(runs[under_way.pop(done)], done.state)
+
+
+def _next(queue: deque[Portion], busy: set[str]) -> Portion:
+    """The first portion of a tenant that has none under way, or the first of all."""
+    free = next((portion for portion in queue if portion.tenant not in busy), queue[0])
+    queue.remove(free)
+    return free
+
+
+def _note(run: TenantRun, state: State[Any]) -> None:
+    run.seconds = time.monotonic() - run.started
+    result = state.result(raise_on_failure=False)
+    if isinstance(result, Report):
+        run.reports.append(result)
+    elif run.problem is None:
+        unknown = Permanent(f"the portion ended as {state.name}")
+        run.problem = result if isinstance(result, EngineError) else unknown
+
+
+def _note_left(portions: Iterable[Portion], runs: Runs) -> None:
+    """These portions were tried and nothing came of them."""
+    for portion in portions:
+        runs[portion.tenant].left += portion.records
+
+
+def _can_go_on(runs: Runs, tenant: str) -> bool:
+    return tenant not in runs or runs[tenant].problem is None
+
+
+def _worked(runs: Runs) -> int:
+    """Entries brought to an end so far, those set aside included: what makes another round worth it."""
+    return sum(report.worked + report.set_aside_count for run in runs.values() for report in run.reports)
+
+
+def _closing(runs: list[TenantRun], *notes: str) -> State[list[TenantRun]]:
+    """Failed if a tenant failed outright; the message also says what was set aside and what is left."""
+    told = [f"{run.tenant} failed: {run.problem.message}" for run in runs if run.problem is not None]
+    if set_aside := sum(run.report.set_aside_count for run in runs):
+        told.append(f"{set_aside} set aside")
+    told += [f"{run.left} of {run.tenant} left: {run.postponed or NOT_NOW}" for run in runs if _is_left(run)]
+    told += notes
+    problems = [run.problem for run in runs if run.problem is not None]
+    if not problems:
+        return Completed(message=", ".join(["completed", *told]), data=runs)
+    message = "; ".join(told)
+    return Failed(message=message, data=type(problems[0])(message, runs=runs))
+
+
+def _is_left(run: TenantRun) -> bool:
+    return bool(run.left) and run.problem is None
+
+
+if __name__ == "__main__":
+    embed()

@@ -1,0 +1,47 @@
+"""Where engine and orchestrator meet: which failures are tried again, what becomes of unknown ones."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from prefect import Task
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.logging import get_run_logger
+
+from core.errors import EngineError, Permanent, Transient
+
+RETRIES = 3
+RETRY_SECONDS = [1.0, 5.0, 20.0]
+
+
+def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001  Prefect's signature
+    """The type of the error decides: Transient is tried again, everything else is not."""
+    return isinstance(state.result(raise_on_failure=False), Transient)
+
+
+@contextmanager
+def task_boundary(what: str) -> Iterator[None]:
+    """Around the body of every task: whatever leaves it is an EngineError, logged with `what` and no content.
+
+    An unknown error becomes Permanent and is named by its type and place only: its own message might
+    quote a memory, and Prefect keeps what it is given.
+    """
+    try:
+        yield
+    except EngineError as problem:
+        get_run_logger().warning("%s: %s: %s", what, type(problem).__name__, problem.message)
+        raise type(problem)(problem.message, **problem.details) from None
+    except Exception as problem:  # noqa: BLE001  the one place for it
+        found = f"unforeseen {type(problem).__name__} at {_place(problem)}"
+        get_run_logger().error("%s: %s", what, found)
+        raise Permanent(f"{what}: {found}") from None
+
+
+def _place(problem: Exception) -> str:
+    """File and line that raised, without folders: logs may leave the machine."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"

@@ -1,0 +1,75 @@
+"""Tasks of the embed chore: cut the backlog into portions, and do one of them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.logging import get_run_logger
+
+from core.batch.embed import Portion, Report, plan, step
+from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.engine import check_not_stopping, shared_engine
+
+# A task in a thread cannot be interrupted: this marks one that took far too long. What bounds the work
+# inside are the time limits of the stores' own calls.
+PLAN_SECONDS = 300
+PORTION_SECONDS = 3600
+
+
+@task(
+    name="plan embed",
+    task_run_name="plan embed",
+    retries=RETRIES,
+    retry_delay_seconds=RETRY_SECONDS,
+    retry_condition_fn=worth_retrying,
+    timeout_seconds=PLAN_SECONDS,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def plan_embed(tenants: list[str] | None = None) -> list[Portion]:
+    """Portions that cover what is waiting now, tenants in turn (all tenants, or those named)."""
+    with task_boundary("plan embed"), shared_engine() as engine:
+        backlog = engine.backlog(tenants)
+        portions = plan(backlog, engine.settings.embed_portion)
+        waiting = sum(one.waiting for one in backlog)
+        get_run_logger().info("%d waiting: %d tenants, %d portions", waiting, len(backlog), len(portions))
+        return portions
+
+
+@task(
+    name="embed portion",
+    task_run_name="embed {portion.tenant}: {portion.records}",
+    retries=RETRIES,
+    retry_delay_seconds=RETRY_SECONDS,
+    retry_condition_fn=worth_retrying,
+    timeout_seconds=PORTION_SECONDS,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def embed_portion(portion: Portion) -> Report:
+    """Bring one portion of a tenant's waiting entries into its indexes."""
+    with task_boundary(f"embed {portion.tenant}"), shared_engine() as engine:
+        # A step ends early when no batch can be claimed: that is how an interrupted run stops it.
+        report = step(replace(engine.embed_work(), new_id=_claim_id), portion)
+        get_run_logger().info(
+            "%s: %d embedded, %d payload only, %d deleted, %d unchanged, %d requeued, %d lost, "
+            "%d set aside %s",
+            portion.tenant,
+            report.embedded,
+            report.payload_only,
+            report.deleted,
+            report.unchanged,
+            report.requeued,
+            report.lost,
+            report.set_aside_count,
+            f"(postponed: {report.postponed})" if report.postponed else "",
+        )
+        return report
+
+
+def _claim_id() -> uuid.UUID:
+    check_not_stopping()
+    return uuid.uuid4()

@@ -1,0 +1,59 @@
+"""Fixtures for all tests. Servers start when the first test asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.servers import PostgresServer, running_postgres, running_valkey, sweep, temporary_home
+
+
+@pytest.fixture(scope="session")
+def server_home() -> Iterator[Path]:
+    """The home of this session's servers."""
+    sweep()
+    with temporary_home() as home:
+        yield home
+
+
+@pytest.fixture(scope="session")
+def postgres_server(server_home: Path) -> Iterator[PostgresServer]:
+    """A PostgreSQL for the session."""
+    with running_postgres(server_home) as server:
+        yield server
+
+
+@pytest.fixture
+def empty_database_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A database of the test's own, with nothing in it."""
+    url = postgres_server.create()
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture
+def database_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A migrated database of the test's own."""
+    from core.record.migrate import migrate
+
+    url = postgres_server.create(migrate)
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture(scope="session")
+def valkey_server(server_home: Path) -> Iterator[str]:
+    """URL of a Valkey for the session."""
+    with running_valkey(server_home) as url:
+        yield url
+
+
+@pytest.fixture
+def valkey_url(valkey_server: str) -> str:
+    """URL of the session's Valkey, emptied for the test."""
+    with redis.Redis.from_url(valkey_server) as client:
+        client.flushall()
+    return valkey_server

@@ -1,0 +1,80 @@
+"""The nightly flow: the closing report is made whatever happened before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from core.errors import Misconfigured
+
+Remember = Callable[[str, int], None]
+
+
+def nightly() -> Any:
+    """Run the flow; the state it ends in."""
+    from flows.nightly import nightly as flow
+
+    return flow(return_state=True)
+
+
+def table() -> Any:
+    """The report as Prefect keeps it: its rows, and the note above them."""
+    import json
+
+    from prefect.artifacts import Artifact
+
+    artifact = Artifact.get("nightly-report")
+    assert artifact is not None
+    assert isinstance(artifact.data, str)
+    return json.loads(artifact.data), artifact.description
+
+
+def test_the_report_has_a_row_a_tenant(remember: Remember, set_aside_one: Callable[[str, str], None]) -> None:
+    remember("anna", 12)
+    remember("bert", 3)
+    set_aside_one("bert", "m1")
+    state = nightly()
+    assert (state.is_completed(), state.message) == (True, "completed, 1 set aside")
+    rows = {row.tenant: row for row in state.result()}
+    assert [rows["anna"].records, rows["anna"].embedded, rows["anna"].waiting, rows["anna"].set_aside] == [
+        12,
+        12,
+        0,
+        0,
+    ]
+    assert [rows["bert"].records, rows["bert"].embedded, rows["bert"].waiting, rows["bert"].set_aside] == [
+        3,
+        2,
+        0,
+        1,
+    ]
+    shown, note = table()
+    assert [row["tenant"] for row in shown] == ["anna", "bert"]
+    assert note == "embed: completed, 1 set aside"
+
+
+def test_it_runs_twice(remember: Remember) -> None:
+    remember("anna", 3)
+    assert nightly().is_completed()
+    again = nightly()
+    assert again.message == "completed"
+    assert [(row.tenant, row.records, row.embedded, row.waiting) for row in again.result()] == [
+        ("anna", 3, 0, 0)
+    ]
+
+
+def test_the_report_is_made_when_embed_failed_and_says_so(
+    remember: Remember, remember_elsewhere: Remember
+) -> None:
+    remember_elsewhere("alien", 3)
+    remember("bert", 3)
+    state = nightly()
+    assert state.is_failed()
+    result = state.result(raise_on_failure=False)
+    assert isinstance(result, Misconfigured)
+    rows = {row.tenant: row for row in result.details["rows"]}
+    assert (rows["alien"].waiting, rows["bert"].embedded) == (3, 3)
+    assert "the generation was built with" in rows["alien"].problem
+    shown, note = table()
+    assert note.startswith("embed: alien failed")
+    assert shown[0]["problem"] == rows["alien"].problem

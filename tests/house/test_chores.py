@@ -1,0 +1,26 @@
+"""A chore keeps one name on every floor."""
+
+from __future__ import annotations
+
+from tests.house.source import ROOT
+
+CHORES = {"archive", "embed", "reap", "reconcile", "recover", "reindex", "snapshot"}
+COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
+
+
+def stems(pattern: str) -> set[str]:
+    """Names of the files that match, without ending; private ones and `__init__` left out."""
+    return {path.stem for path in ROOT.glob(pattern) if not path.stem.startswith("_")}
+
+
+def test_every_chore_of_the_design_is_there() -> None:
+    assert stems("core/batch/*.py") >= CHORES
+
+
+def test_a_chore_has_its_task_its_flow_and_its_test() -> None:
+    chores = stems("core/batch/*.py")
+    assert len(chores) >= len(CHORES)
+    assert stems("tasks/*.py") == chores
+    assert stems("flows/*.py") - COMPOSED_FLOWS == chores
+    tests = {stem.removeprefix("test_") for stem in stems("tests/batch/test_*.py")}
+    assert tests == chores
