@@ -93,7 +93,7 @@ class Engine:
 
     def list(self, tenant: str, place: Place, limit: int = 50, after: Position | None = None) -> list[Memory]:
         """Memories of a scope, project, session or role, newest first, a page at a time."""
-        return self._reader.list(admit_tenant(tenant), place, limit, after)
+        return self._reader.page(admit_tenant(tenant), place, limit, after)
 
     def count(self, tenant: str) -> int:
         """How many live memories a tenant has."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     cache: bool = Field(True, description="Use the cache at all; without it everything works, some things slower")
 
     embedding_provider: Literal["wordllama"] = Field("wordllama", description="Where vectors come from")
-    embedding_dimensions: Literal[64, 128, 256] = Field(256, description="Width of the bundled model's vectors")
+    embedding_dimensions: int = Field(256, description="Width of the bundled model's vectors: 64, 128 or 256")
 
     connections: int = Field(8, ge=2, le=200, description="Connections to PostgreSQL at the most")
     statement_timeout: timedelta = Field(timedelta(seconds=30), gt=timedelta(0))
@@ -56,6 +56,13 @@ class Settings(BaseSettings):
     embed_workers: int = Field(3, ge=1, le=32, description="Batches under way at once in one process")
     embed_portion: int = Field(10_000, ge=1, description="Entries one task of a flow does")
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
+
+    @field_validator("embedding_dimensions")
+    @classmethod
+    def _a_width_the_model_has(cls, width: int) -> int:
+        if width not in (64, 128, 256):
+            raise ValueError("the bundled model has vectors of 64, 128 or 256 dimensions")
+        return width
 
     @classmethod
     def settings_customise_sources(

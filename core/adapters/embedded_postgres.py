@@ -110,9 +110,7 @@ def _start(server: _Server) -> None:
     if _is_lost(server):
         _stop(server.data)
     # A command that was killed may have left a server that is still coming up, or children going down.
-    wait_until(
-        lambda: _ready(server) != NO_ANSWER or not anybody_serves(PROGRAM, server.data), ORPHAN_SECONDS
-    )
+    wait_until(lambda: _ready(server) != NO_ANSWER or not anybody_serves(PROGRAM, server.data), ORPHAN_SECONDS)
     if _ready(server) == NO_ANSWER:
         _launch(server)
     if not wait_until(lambda: _ready(server) == 0, START_SECONDS):

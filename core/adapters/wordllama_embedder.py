@@ -45,9 +45,7 @@ class WordLlamaEmbedder:
     def __init__(self, dimensions: int = WIDTHS[-1]) -> None:
         if dimensions not in WIDTHS:
             raise Misconfigured(f"the bundled model has {WIDTHS} dimensions, not {dimensions}")
-        self._space = EmbeddingSpace(
-            provider=WHEEL, model=MODEL, dimensions=dimensions, revision=version(WHEEL)
-        )
+        self._space = EmbeddingSpace(provider=WHEEL, model=MODEL, dimensions=dimensions, revision=version(WHEEL))
         self._model: _Model | None = None
         self._loading = threading.Lock()
 

@@ -58,7 +58,7 @@ class Reader:
         with self._database.tenant(tenant) as session:
             return memories.fetch(session, tenant, memory_ids)
 
-    def list(self, tenant: str, place: Place, limit: int, after: Position | None = None) -> list[Memory]:
+    def page(self, tenant: str, place: Place, limit: int, after: Position | None = None) -> list[Memory]:
         """Up to `limit` memories of a place, newest first, behind `after` (the last row of the page before)."""
         if limit < 1:
             raise Refused("a page holds at least one memory", where="limit")
@@ -106,7 +106,7 @@ class Reader:
                 return found
             pool = min(2 * pool, max(POOL, limit))
 
-    def _records(self, tenant: str, hits: list[Hit], limit: int) -> list[Found]:
+    def _records(self, tenant: str, hits: Sequence[Hit], limit: int) -> list[Found]:
         """The records behind hits as they are now, in the order of the hits."""
         if not hits:
             return []
@@ -122,12 +122,13 @@ class Reader:
         key = f"query:{space.fingerprint}:{text_hash(prepared, hash_key)}"
         cached = self._cache.get(key)
         if cached is not None and len(cached) == 4 * space.dimensions:
-            return np.frombuffer(cached, dtype="<f4").astype(np.float32)
+            return np.asarray(np.frombuffer(cached, dtype="<f4"), dtype=np.float32)
         vectors = self._embedder_of(space).embed([prepared], "query")
         if vectors.shape != (1, space.dimensions) or not np.isfinite(vectors).all() or not vectors.any():
             raise BadAnswer("the embedder gave no usable vector for the query")
         self._cache.put(key, vectors[0].astype("<f4").tobytes(), QUERY_VECTOR_KEPT)
-        return vectors[0]
+        first: Vector = vectors[0]
+        return first
 
     def _generation(self, tenant: str, *, fresh: bool) -> Generation | None:
         """The live generation, collection and space as one, known for a moment."""

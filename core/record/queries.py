@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import LiteralString, cast
+from typing import LiteralString
 
 _FOLDER = files("core.record").joinpath("queries")
 
@@ -17,7 +17,7 @@ _FOLDER = files("core.record").joinpath("queries")
 def query(name: str) -> LiteralString:
     """Text of the query `name`. Raises FileNotFoundError for a name that does not exist."""
     # Our own packaged files are as trusted as a literal in the code.
-    return cast(LiteralString, _FOLDER.joinpath(f"{name}.sql").read_text(encoding="utf-8"))
+    return _FOLDER.joinpath(f"{name}.sql").read_text(encoding="utf-8")
 
 
 def query_names() -> list[str]:

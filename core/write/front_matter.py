@@ -66,9 +66,7 @@ def part(text: str) -> Parted:
         return _unread(text, 0, "the front matter is never closed")
     block = "\n".join(lines[:closing])
     if len(block) > MAX_BLOCK_CHARACTERS:
-        return _unread(
-            text, closing + 2, f"the front matter has more than {MAX_BLOCK_CHARACTERS:,} characters"
-        )
+        return _unread(text, closing + 2, f"the front matter has more than {MAX_BLOCK_CHARACTERS:,} characters")
     try:
         loaded = yaml.safe_load(block)
     except _YAML_ERRORS:

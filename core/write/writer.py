@@ -1,4 +1,7 @@
-"""The way in: write, update, delete, one or many. What returns is committed in PostgreSQL; nothing else has to be up."""
+"""The way in: write, update, delete, one or many.
+
+What returns is committed in PostgreSQL; nothing else has to be up.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,78 @@
+"""Who holds an index folder. An Edge folder admits one process at a time; this makes that bearable.
+
+Beside each folder stand two lock files, both used with flock, which the kernel frees when a process
+dies. `hold` belongs to the process that has the folder open, and names it. `turn` is where a waiting
+process stands: whoever wants the folder takes `turn`, then waits for `hold`, then gives `turn` back. A
+holder that finds `turn` taken knows that somebody waits, closes as soon as no call of its own is
+running, and must queue at `turn` itself to come back: so the one who waits always wins.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from core.errors import Busy
+
+_POLL_SECONDS = 0.003
+_COMMAND_SHOWN = 200
+
+
+class Hold:
+    """The right to open one folder, from `take` until `release`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._name = folder.name
+        self._turn = os.open(folder.with_name(f"{folder.name}.turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._hold = os.open(folder.with_name(f"{folder.name}.hold"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def take(self, seconds: float) -> None:
+        """Wait for the folder for at most `seconds`. Raises Busy, naming the holder."""
+        deadline = time.monotonic() + seconds
+        try:
+            self._wait(self._turn, deadline)
+            self._wait(self._hold, deadline)
+        except Busy:
+            self._close()
+            raise
+        fcntl.flock(self._turn, fcntl.LOCK_UN)
+        line = f"{os.getpid()} ({' '.join(sys.argv)[:_COMMAND_SHOWN]})"
+        os.ftruncate(self._hold, 0)
+        os.pwrite(self._hold, line.encode(errors="replace"), 0)
+
+    def wanted(self) -> bool:
+        """Whether another process stands waiting for this folder."""
+        if _try(self._turn):
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            return False
+        return True
+
+    def release(self) -> None:
+        """Let others in."""
+        with suppress(OSError):
+            os.ftruncate(self._hold, 0)
+        self._close()
+
+    def _wait(self, descriptor: int, deadline: float) -> None:
+        while not _try(descriptor):
+            if time.monotonic() > deadline:
+                holder = os.pread(self._hold, 4 * _COMMAND_SHOWN, 0).decode(errors="replace") or "not known"
+                raise Busy(f"index folder {self._name} is held by process {holder}", holder=holder)
+            time.sleep(_POLL_SECONDS)
+
+    def _close(self) -> None:
+        # Closing the descriptors gives the locks back.
+        os.close(self._turn)
+        os.close(self._hold)
+
+
+def _try(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
