@@ -103,13 +103,14 @@ class Writer:
         return bool(self.delete_many(tenant, [memory_id]))
 
     def delete_many(self, tenant: str, memory_ids: Sequence[str]) -> list[str]:
-        """Delete memories; the ids of those that were there. An empty list deletes nothing."""
+        """Delete memories, in committed pieces; the ids of those that were there. An empty list deletes nothing."""
         tenant = admit_tenant(tenant)
         ids = [admit_id(memory_id) for memory_id in memory_ids]
-        if not ids:
-            return []
-        with self._database.tenant(tenant) as session:
-            return sorted(memories.tombstone(session, tenant, ids))
+        gone: list[str] = []
+        for start in range(0, len(ids), PIECE):
+            with self._database.tenant(tenant) as session:
+                gone += memories.tombstone(session, tenant, ids[start : start + PIECE])
+        return sorted(gone)
 
     def write_many(self, tenant: str, drafts: Iterable[Draft]) -> Iterator[Written]:
         """Keep many memories, one result an item in the order given; one bad item never touches its neighbours.

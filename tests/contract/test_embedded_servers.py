@@ -217,9 +217,7 @@ def test_creation_that_was_cut_off_is_done_again(kind: Kind, home: Path) -> None
 
 
 @pytest.mark.parametrize("seconds", [0.2, 0.35, 0.5, 0.7])
-def test_a_command_killed_while_it_starts_leaves_nothing_in_the_way(
-    kind: Kind, home: Path, seconds: float
-) -> None:
+def test_a_command_killed_while_it_starts_leaves_nothing_in_the_way(kind: Kind, home: Path, seconds: float) -> None:
     process = subprocess.Popen(command(kind, home), cwd=ROOT, stdout=subprocess.DEVNULL)
     time.sleep(seconds)
     process.kill()

@@ -92,10 +92,7 @@ def test_init_says_where_everything_is(home: Path) -> None:
 def test_add_get_list_delete(home: Path) -> None:
     added = as_json(run("add", "Ana prefers mornings", "-t", "ana", "--id", "a1", "--tag", "habit", "--json"))
     assert (added["id"], added["kept"]) == ("a1", "stored")
-    assert (
-        as_json(run("add", "-", "-t", "ana", "--role", "user", "--json", given="from a pipe\n"))["kept"]
-        == "stored"
-    )
+    assert as_json(run("add", "-", "-t", "ana", "--role", "user", "--json", given="from a pipe\n"))["kept"] == "stored"
     memory = as_json(run("get", "a1", "-t", "ana", "--json"))
     assert (memory["content"], memory["tags"]) == ("Ana prefers mornings", ["habit"])
     assert [one["content"] for one in as_json(run("list", "-t", "ana", "--role", "user", "--json"))] == [
@@ -172,9 +169,7 @@ def test_import_a_folder(home: Path, tmp_path: Path) -> None:
     (tmp_path / "talk.jsonl").write_text('{"id": "a", "content": "one"}\n')
     told = as_json(run("import", str(tmp_path), "-t", "folder", "--scope", "diary", "--json"))
     assert (told["items"], told["files"]) == ({"stored": 2}, 2)
-    assert [one["title"] for one in as_json(run("list", "-t", "folder", "--scope", "diary", "--json"))] == [
-        "Day"
-    ]
+    assert [one["title"] for one in as_json(run("list", "-t", "folder", "--scope", "diary", "--json"))] == ["Day"]
 
 
 def test_help_shows_examples() -> None:
@@ -186,9 +181,7 @@ def test_help_shows_examples() -> None:
 
 def test_starting_up_leaves_the_orchestrator_out() -> None:
     source = "import deployments.cli, sys; print('prefect' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
@@ -206,9 +199,7 @@ def test_the_demo_and_the_flows(home: Path) -> None:
     assert "Nothing to do: all" in output
     after = as_json(run("status", "--json"))
     assert after == before
-    found = as_json(
-        run("search", "What order does Carla want in a bug report?", "-t", "lumen-studio", "--json")
-    )
+    found = as_json(run("search", "What order does Carla want in a bug report?", "-t", "lumen-studio", "--json"))
     assert len(found["found"]) == 5
 
     as_json(run("add", "the kettle is in the blue cupboard", "-t", "kitchen", "--id", "kettle", "--json"))
@@ -242,9 +233,7 @@ def test_two_commands_at_once(home: Path) -> None:
 def test_an_interrupted_import_ends_cleanly_and_goes_on(home: Path, tmp_path: Path) -> None:
     number = 60_000
     path = tmp_path / "many.jsonl"
-    path.write_text(
-        "".join(f'{{"id": "m{count}", "content": "memory {count}"}}\n' for count in range(number))
-    )
+    path.write_text("".join(f'{{"id": "m{count}", "content": "memory {count}"}}\n' for count in range(number)))
     process = start(home, "import", str(path), "-t", "many")
     while not any(one["records"] for one in as_json(run("status", "--tenant", "many", "--json"))["tenants"]):
         assert process.poll() is None

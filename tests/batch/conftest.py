@@ -1,0 +1,74 @@
+"""An engine's parts around a fake embedder, on a real database and a real index."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from core.adapters.qdrant_edge import EdgeIndex
+from core.batch.embed import EmbedWork, Portion, Report, step
+from core.index.indexer import Indexer
+from core.model.memory import embedding_id
+from core.model.names import collection_name, index_group
+from core.model.point import Stamp
+from core.record import memories
+from core.record.database import Database, Limits
+from core.record.outbox import Outbox
+from core.write.writer import Writer
+from tests.contract.fake_embedder import FakeEmbedder
+
+
+@dataclass
+class Parts:
+    """What the drain is made of, and the questions tests ask of it."""
+
+    database: Database
+    index: EdgeIndex
+    embedder: FakeEmbedder
+    outbox: Outbox
+    writer: Writer
+    work: EmbedWork
+
+    def drain(self, tenant: str = "t", records: int = 100_000) -> Report:
+        return step(self.work, Portion(tenant=tenant, records=records))
+
+    def stamps(self, tenant: str = "t") -> dict[uuid.UUID, Stamp]:
+        return dict(self.index.scroll(collection_name(index_group(tenant), 1)))
+
+    def assert_in_step(self, tenant: str = "t") -> None:
+        """Promise 2: no faults and an empty outbox mean the same ids and versions on both sides."""
+        assert [one.waiting for one in self.outbox.backlog([tenant])] == [0]
+        with self.database.tenant(tenant) as session:
+            rows = session.execute("SELECT id FROM memory").fetchall()
+            standing = memories.standings(session, tenant, [row["id"] for row in rows])
+        expected = {embedding_id(tenant, name): one.version for name, one in standing.items() if one.indexed}
+        assert {point: stamp.version for point, stamp in self.stamps(tenant).items()} == expected
+
+
+def assemble(database_url: str, root: Path, lease: timedelta) -> Parts:
+    database = Database(database_url, Limits())
+    database.open()
+    index = EdgeIndex(root, wait=timedelta(seconds=20))
+    embedder = FakeEmbedder()
+    outbox = Outbox(database, lease)
+    counter = itertools.count()
+    writer = Writer(database, embedder.space, lambda: f"m{next(counter)}")
+    indexer = Indexer(database, outbox, index, lambda space: embedder)
+    work = EmbedWork(
+        outbox=outbox, indexer=indexer, new_id=uuid.uuid4, batch=20, workers=2, retry_wait=timedelta(milliseconds=10)
+    )
+    return Parts(database, index, embedder, outbox, writer, work)
+
+
+@pytest.fixture
+def parts(database_url: str, tmp_path: Path) -> Iterator[Parts]:
+    assembled = assemble(database_url, tmp_path / "vectors", timedelta(seconds=60))
+    yield assembled
+    assembled.index.close()
+    assembled.database.close()

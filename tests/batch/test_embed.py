@@ -1,0 +1,208 @@
+"""The drain: every record reaches its index, whatever happens between reading it and writing its point."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from core.batch.embed import Portion, plan, step, total
+from core.errors import BadAnswer, Misconfigured, Refused, Unavailable
+from core.index.indexer import Indexer
+from core.model.memory import Draft, embedding_id
+from core.model.outbox import Backlog
+from tests.batch.conftest import Parts
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def drafts(count: int, text: str = "a note about") -> list[Draft]:
+    return [Draft(id=f"m{number}", content=f"{text} {number}") for number in range(count)]
+
+
+def backlog(**waiting: int) -> list[Backlog]:
+    return [Backlog(tenant, count, count, 0, NOW) for tenant, count in waiting.items()]
+
+
+def test_a_plan_covers_the_backlog_and_tenants_take_turns() -> None:
+    portions = plan(backlog(a=25, b=5, c=0), 10)
+    assert [(one.tenant, one.records) for one in portions] == [("a", 10), ("b", 5), ("a", 10), ("a", 5)]
+    with pytest.raises(ValueError, match="at least one"):
+        plan(backlog(a=1), 0)
+
+
+def test_with_no_faults_and_an_empty_outbox_point_and_row_agree_exactly(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(50)))
+    report = parts.drain()
+    assert (report.embedded, report.done, report.postponed) == (50, True, None)
+    parts.assert_in_step()
+
+
+def test_a_second_run_embeds_nothing(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(30)))
+    parts.drain()
+    calls = parts.embedder.calls
+    again = parts.drain()
+    assert (again.worked, again.done, parts.embedder.calls) == (0, True, calls)
+
+
+def test_a_portion_is_bounded(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(50)))
+    report = parts.drain(records=30)
+    assert (report.embedded, report.done) == (30, False)
+    assert [one.waiting for one in parts.outbox.backlog(["t"])] == [20]
+
+
+def test_changes_outside_the_embedded_text_cost_no_embedding(parts: Parts) -> None:
+    written = parts.writer.write("t", Draft(id="a", content="green tea", importance=0.2))
+    parts.drain()
+    parts.writer.update("t", "a", {"importance": 0.9, "labels": {"k": "v"}, "metadata": {"n": 1}}, written.version or 0)
+    calls = parts.embedder.calls
+    report = parts.drain()
+    assert (report.payload_only, report.embedded, parts.embedder.calls) == (1, 0, calls)
+    parts.assert_in_step()
+
+
+def test_equal_texts_are_embedded_once(parts: Parts) -> None:
+    list(parts.writer.write_many("t", [Draft(id=f"m{number}", content="the same words") for number in range(10)]))
+    step(replace(parts.work, workers=1), Portion(tenant="t", records=100))
+    assert parts.embedder.texts == ["the same words"]
+    parts.assert_in_step()
+
+
+def test_a_deleted_memory_leaves_the_index(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(3)))
+    parts.drain()
+    parts.writer.delete("t", "m1")
+    assert parts.drain().deleted == 1
+    assert embedding_id("t", "m1") not in parts.stamps()
+    parts.assert_in_step()
+
+
+def test_a_delete_between_read_and_upsert_leaves_no_point(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(5)))
+    parts.embedder.before = lambda texts: parts.writer.delete_many("t", ["m2"]) and None
+    parts.drain()
+    parts.drain()
+    assert embedding_id("t", "m2") not in parts.stamps()
+    parts.assert_in_step()
+
+
+def test_a_purge_between_read_and_upsert_leaves_no_point(parts: Parts) -> None:
+    parts.writer.write("t", Draft(id="a", content="soon gone"))
+
+    def purge(texts: object) -> None:
+        parts.writer.delete("t", "a")
+        with parts.database.tenant("t") as session:
+            session.execute("DELETE FROM memory WHERE tenant = 't' AND id = 'a'")
+            session.execute("DELETE FROM outbox WHERE tenant = 't' AND memory_id = 'a' AND lease_owner IS NULL")
+
+    parts.embedder.before = purge
+    parts.drain()
+    parts.drain()
+    assert parts.stamps() == {}
+
+
+def test_an_update_between_read_and_upsert_stays_pending_until_its_vector_is_there(parts: Parts) -> None:
+    first = parts.writer.write("t", Draft(id="a", content="the old words"))
+    edits = iter(["newer words", "newest words"])
+    versions = [first.version or 0]
+
+    def edit(texts: object) -> None:
+        text = next(edits, None)
+        if text is not None:
+            versions.append(parts.writer.update("t", "a", {"content": text}, versions[-1]).version or 0)
+
+    parts.embedder.before = edit
+    for _ in range(4):
+        parts.drain()
+    parts.assert_in_step()
+    assert parts.embedder.texts[-1] == "newest words"
+
+
+def test_two_drains_at_once_embed_each_text_once(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(200)))
+    with ThreadPoolExecutor(2) as pool:
+        reports = list(pool.map(lambda _: parts.drain(), range(2)))
+    assert sum(report.embedded for report in reports) == 200
+    assert len(parts.embedder.texts) == len(set(parts.embedder.texts)) == 200
+    parts.assert_in_step()
+
+
+def test_a_bad_item_is_set_aside_and_its_neighbours_are_stored(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(64)))
+
+    def refuse(texts: list[str]) -> None:
+        if "a note about 5" in texts:
+            raise Refused("the provider does not take this text")
+
+    parts.embedder.before = refuse
+    report = parts.drain()
+    assert (report.embedded, report.set_aside) == (63, {"m5": "the provider does not take this text"})
+    assert [(one.memory_id, one.reason) for one in parts.outbox.list_set_aside("t", 10)] == list(
+        report.set_aside.items()
+    )
+    parts.embedder.before = lambda texts: None
+    parts.writer.write("t", Draft(id="m5", content="said otherwise"))
+    parts.drain()
+    parts.assert_in_step()
+
+
+@pytest.mark.parametrize("problem", [Unavailable("the provider is down"), BadAnswer("63 vectors for 64 texts")])
+def test_an_outage_keeps_everything_pending_and_nothing_is_lost(parts: Parts, problem: Exception) -> None:
+    list(parts.writer.write_many("t", drafts(40)))
+
+    def fail(texts: object) -> None:
+        raise problem
+
+    parts.embedder.before = fail
+    report = parts.drain()
+    assert report.postponed == str(problem)
+    assert [(one.waiting, one.set_aside) for one in parts.outbox.backlog(["t"])] == [(40, 0)]
+    parts.embedder.before = lambda texts: None
+    rounds = 0
+    while parts.outbox.backlog(["t"])[0].waiting and rounds < 100:
+        rounds += 1
+        parts.drain()
+        threading.Event().wait(0.02)
+    parts.assert_in_step()
+
+
+def test_a_wrong_setting_stops_the_step_and_sets_nothing_aside(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(10)))
+
+    def other_space(space: object) -> object:
+        raise Misconfigured("the generation was built with another model")
+
+    indexer = Indexer(parts.database, parts.outbox, parts.index, other_space)  # type: ignore[arg-type]
+    with pytest.raises(Misconfigured):
+        step(replace(parts.work, indexer=indexer), Portion(tenant="t", records=100))
+    assert [(one.waiting, one.set_aside) for one in parts.outbox.backlog(["t"])] == [(10, 0)]
+    parts.drain()
+    parts.assert_in_step()
+
+
+def test_writes_succeed_while_nothing_else_is_up(parts: Parts) -> None:
+    parts.index.close()
+    assert parts.writer.write("t", Draft(content="still kept")).version == 1
+
+
+def test_tenants_keep_to_their_own_collections(parts: Parts) -> None:
+    for tenant in ("acme", "acme/x", "ACME", ".."):
+        parts.writer.write(tenant, Draft(id="same-id", content="the same words"))
+        assert parts.drain(tenant).embedded == 1
+    parts.writer.delete("acme", "same-id")
+    parts.drain("acme")
+    assert parts.stamps("acme") == {}
+    for tenant in ("acme/x", "ACME", ".."):
+        parts.assert_in_step(tenant)
+        assert list(parts.stamps(tenant)) == [embedding_id(tenant, "same-id")]
+
+
+def test_reports_of_one_tenant_add_up(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(30)))
+    summed = total("t", [parts.drain(records=10), parts.drain()])
+    assert (summed.embedded, summed.done) == (30, True)

@@ -1,0 +1,98 @@
+"""Promise 7 for the drain: kill -9 between any two steps; the next run ends in the same state, by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from core.model.memory import Draft
+from tests.batch.conftest import Parts, assemble
+from tests.house.source import ROOT
+
+# Runs a drain that kills itself with -9 just after the named step of the indexer, or of the outbox.
+VICTIM = """
+import os, signal, sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from core.index.indexer import Indexer
+from core.record.outbox import Outbox
+from tests.batch.conftest import assemble
+step = sys.argv[3]
+owner = Outbox if hasattr(Outbox, step) else Indexer
+original = getattr(owner, step)
+def then_die(*arguments, **named):
+    result = original(*arguments, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return result
+setattr(owner, step, then_die)
+parts = assemble(sys.argv[1], Path(sys.argv[2]), timedelta(seconds=60))
+parts.work = replace(parts.work, workers=1, batch=100)
+parts.drain()
+"""
+STEPS = ["claim", "_read", "_sort", "_embed", "_keep_ours", "_write", "finish", "_look_again"]
+
+
+def killed_after(step: str, database_url: str, root: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", VICTIM, database_url, str(root), step], cwd=ROOT, timeout=60, check=False
+    )
+    assert done.returncode == -9
+
+
+def leases_run_out(database_url: str) -> None:
+    with psycopg.connect(database_url) as session:
+        session.execute("UPDATE outbox SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL")
+
+
+def prepared(parts: Parts) -> None:
+    """Every kind of work at once: new, changed text, changed payload, deleted."""
+    for name in ("text", "payload", "gone", "same"):
+        parts.writer.write("t", Draft(id=name, content=f"first words of {name}"))
+    parts.drain()
+    parts.writer.update("t", "text", {"content": "other words"}, 1)
+    parts.writer.update("t", "payload", {"importance": 0.9}, 1)
+    parts.writer.delete("t", "gone")
+    parts.writer.write("t", Draft(id="new", content="just written"))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_drain_killed_after_any_step_is_resumed_by_the_next(database_url: str, tmp_path: Path, step: str) -> None:
+    root = tmp_path / "vectors"
+    parts = assemble(database_url, root, timedelta(seconds=60))
+    prepared(parts)
+    parts.index.close()
+    killed_after(step, database_url, root)
+    leases_run_out(database_url)
+    after = assemble(database_url, root, timedelta(seconds=60))
+    assert after.drain().set_aside_count == 0
+    after.assert_in_step()
+    assert after.drain().worked == 0
+    after.index.close()
+    after.database.close()
+    parts.database.close()
+
+
+def test_an_entry_that_kills_every_worker_is_set_aside_in_the_end(parts: Parts, database_url: str) -> None:
+    parts.writer.write("t", Draft(id="killer", content="claimed and never ended"))
+    for _ in range(5):
+        assert parts.outbox.claim(parts.work.new_id(), 10, ["t"]) is not None
+        leases_run_out(database_url)
+    report = parts.drain()
+    assert list(report.set_aside) == ["killer"]
+    assert [one.memory_id for one in parts.outbox.list_set_aside("t", 10)] == ["killer"]
+
+
+def test_a_worker_whose_lease_ran_out_writes_nothing(parts: Parts, database_url: str) -> None:
+    parts.writer.write("t", Draft(id="a", content="slow to embed"))
+    parts.embedder.before = lambda texts: leases_run_out(database_url)
+    report = parts.drain(records=1)
+    assert (report.lost, report.embedded, parts.stamps()) == (1, 0, {})
+    parts.embedder.before = lambda texts: None
+    parts.drain()
+    parts.assert_in_step()

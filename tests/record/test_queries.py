@@ -1,0 +1,127 @@
+"""The named queries: each is planned under its role, and the hot ones use an index."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import DictRow
+
+from core.model.memory import Draft, embedding_id
+from core.record.database import Database, Session
+from core.record.queries import query, query_names
+from core.write.writer import Writer
+
+Admin = psycopg.Connection[DictRow]
+ROLES = {"-- as: app": "memory_app", "-- as: worker": "memory_worker"}
+EXECUTED = {"memory_incoming", "memory_incoming_copy"}  # CREATE TABLE and COPY cannot be explained
+NEEDS_INCOMING = {"memory_incoming_copy", "memory_store_incoming"}
+ROWS = 2000
+
+
+def numbered(text: str) -> str:
+    """The query with $1, $2, … in place of its named parameters."""
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", text)))
+    return re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", text)
+
+
+@pytest.mark.parametrize("name", query_names())
+def test_every_query_is_planned_under_the_role_it_names(admin: Admin, name: str) -> None:
+    text = query(name)
+    with admin.transaction(force_rollback=True):
+        admin.execute("SELECT set_config('role', %s, true)", [ROLES[text.partition("\n")[0]]])
+        if name in NEEDS_INCOMING:
+            admin.execute(query("memory_incoming"))
+        if name not in EXECUTED:
+            assert admin.execute(f"EXPLAIN (GENERIC_PLAN) {numbered(text)}".encode()).fetchall()
+        elif name == "memory_incoming":
+            admin.execute(text)
+        else:
+            with admin.cursor() as cursor, cursor.copy(text):
+                pass  # nothing is copied, in binary
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes(below)
+
+
+def scans(session: Session, name: str, values: dict[str, Any]) -> dict[str, set[str]]:
+    """Types of the plan's nodes, with the relations or indexes they read."""
+    row = session.execute(b"EXPLAIN (FORMAT JSON) " + query(name).encode(), values).fetchone()
+    assert row is not None
+    found: dict[str, set[str]] = {}
+    for node in nodes(row["QUERY PLAN"][0]["Plan"]):
+        found.setdefault(node["Node Type"], set()).add(node.get("Index Name") or node.get("Relation Name") or "")
+    return found
+
+
+def indexed(found: dict[str, set[str]]) -> bool:
+    return any("Index" in kind for kind in found) and "Seq Scan" not in found
+
+
+@pytest.fixture
+def full(writer: Writer, admin: Admin) -> None:
+    """Two thousand memories of tenant `a`, a minute apart, and their work; some of another tenant."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    drafts = [
+        Draft(
+            content=f"number {n}",
+            id=f"m{n:04}",
+            scope=f"scope {n % 20}",
+            session=f"session {n % 50}",
+            created_at=start + timedelta(minutes=n),
+        )
+        for n in range(ROWS)
+    ]
+    list(writer.write_many("a", drafts))
+    list(writer.write_many("b", drafts[:50]))
+    for table in ("memory", "outbox", "generation"):
+        admin.execute(f"ANALYZE {table}".encode())
+
+
+@pytest.mark.usefixtures("full")
+def test_memories_are_found_by_their_ids_through_an_index(database: Database) -> None:
+    with database.tenant("a") as session:
+        ids = [f"m{n:04}" for n in range(0, 100, 10)]
+        assert indexed(scans(session, "memory_by_ids", {"tenant": "a", "ids": ids}))
+
+
+@pytest.mark.usefixtures("full")
+def test_memories_are_found_by_their_points_through_an_index(database: Database) -> None:
+    with database.tenant("a") as session:
+        points = [embedding_id("a", f"m{n:04}") for n in range(0, 100, 10)]
+        assert indexed(scans(session, "memory_by_points", {"tenant": "a", "points": points}))
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("place", [{}, {"scope": "scope 3"}, {"session": "session 3"}])
+@pytest.mark.parametrize("before", [None, datetime(2026, 1, 2, tzinfo=UTC)])
+def test_a_page_is_read_through_an_index(database: Database, place: dict[str, str], before: datetime | None) -> None:
+    nowhere = {"scope": None, "project": None, "session": None, "role": None}
+    values = {"tenant": "a", **nowhere, **place, "before": before, "before_id": before and "m1000", "limit": 20}
+    with database.tenant("a") as session:
+        assert indexed(scans(session, "memory_page", values))
+
+
+@pytest.mark.usefixtures("full")
+def test_work_is_claimed_through_an_index(database: Database) -> None:
+    lease = timedelta(seconds=60)
+    values = {"tenant": "a", "generation": 1, "owner": uuid.uuid4(), "limit": 64, "lease": lease}
+    with database.across() as session:
+        assert indexed(scans(session, "outbox_claim", values))
+
+
+@pytest.mark.usefixtures("full")
+def test_leases_are_renewed_through_an_index(database: Database) -> None:
+    ids = [f"m{n:04}" for n in range(64)]
+    lease = timedelta(seconds=60)
+    values = {"tenant": "a", "generation": 1, "owner": uuid.uuid4(), "ids": ids, "lease": lease}
+    with database.tenant("a") as session:
+        assert indexed(scans(session, "outbox_renew", values))
