@@ -96,9 +96,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_line_is_one_problem_without_its_content_and_the_rest_goes_on(
-    file: Path, broken: bytes
-) -> None:
+def test_a_broken_line_is_one_problem_without_its_content_and_the_rest_goes_on(file: Path, broken: bytes) -> None:
     lines = lines_of(file, b"\n".join([GOOD, broken, GOOD]))
     good = [line for line in lines if line.number in (1, lines[-1].number)]
     assert contents(good) == ["good", "good"]
@@ -185,9 +183,7 @@ FIELDS = st.fixed_dictionaries(
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    given_objects=st.lists(FIELDS, max_size=5), ascii_only=st.booleans(), end=st.sampled_from(["\n", "\r\n"])
-)
+@given(given_objects=st.lists(FIELDS, max_size=5), ascii_only=st.booleans(), end=st.sampled_from(["\n", "\r\n"]))
 def test_any_texts_written_as_json_lines_come_back(
     tmp_path_factory: pytest.TempPathFactory, given_objects: list[dict[str, Any]], ascii_only: bool, end: str
 ) -> None:
