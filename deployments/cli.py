@@ -96,9 +96,7 @@ app = typer.Typer(
     Exit codes: 0 done, 1 failed, 2 wrong use, 3 done in part, 130 interrupted.
     """,
 )
-run_app = typer.Typer(
-    no_args_is_help=True, help="Run a flow here: embed, or nightly (all of them, and a report)."
-)
+run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, or nightly (all of them, and a report).")
 
 app.command("init")(commands_home.init)
 app.command("import")(commands_import.import_path)

@@ -47,9 +47,7 @@ def demo(as_json: options.AsJson = False) -> None:
         answers = [(tenant, text, engine.search(tenant, text, ANSWERS)) for tenant, text in QUESTIONS]
     changed = any(one.changed for one in imports)
     if as_json:
-        asked = [
-            {"tenant": tenant, "text": text, **answer_as_dict(answer)} for tenant, text, answer in answers
-        ]
+        asked = [{"tenant": tenant, "text": text, **answer_as_dict(answer)} for tenant, text, answer in answers]
         imported = [imported_as_dict(one) for one in imports]
         show_json({"changed": changed, "imports": imported, "tenants": end.rows, "searches": asked})
     else:

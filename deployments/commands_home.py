@@ -50,9 +50,7 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
         aside = [one for tenant in backlog if tenant.set_aside for one in engine.set_aside(tenant.tenant)]
     if as_json:
         listed = [asdict(one) for one in backlog]
-        show_json(
-            {"tenants": listed, "set_aside": [asdict(one) for one in aside], "stores": stores_of(settings)}
-        )
+        show_json({"tenants": listed, "set_aside": [asdict(one) for one in aside], "stores": stores_of(settings)})
         return
     rows = [(one.tenant, one.records, one.waiting, one.set_aside, one.oldest_waiting) for one in backlog]
     show_table(["tenant", "records", "waiting", "set aside", "oldest waiting (UTC)"], rows)
@@ -86,9 +84,7 @@ def stores_of(settings: Settings) -> dict[str, str]:
         cache = "yours (MEMORY_REDIS_URL)"
     embedded = settings.postgres_url is None
     return {
-        "record": f"embedded PostgreSQL in {home / 'postgres'}"
-        if embedded
-        else "yours (MEMORY_POSTGRES_URL)",
+        "record": f"embedded PostgreSQL in {home / 'postgres'}" if embedded else "yours (MEMORY_POSTGRES_URL)",
         "cache": cache,
         "index": f"Qdrant Edge in {home / 'vectors'}",
         "embedding": f"{settings.embedding_provider}, {settings.embedding_dimensions} dimensions",

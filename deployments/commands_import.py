@@ -57,9 +57,7 @@ class Imported:
 
 
 def import_path(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A .jsonl file, or a folder of Markdown or .jsonl.")
-    ],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A .jsonl file, or a folder of Markdown or .jsonl.")],
     tenant: options.Tenant,
     scope: Annotated[
         str | None, typer.Option(metavar="NAME", help="Scope of notes; lines of .jsonl name their own.")

@@ -37,9 +37,7 @@ def add(  # noqa: PLR0913, PLR0917  one parameter an option
     agent: options.Agent = None,
     session: options.Session = None,
     role: options.Role = None,
-    importance: Annotated[
-        float, typer.Option(metavar="0..1", help="How much it matters.")
-    ] = DEFAULT_IMPORTANCE,
+    importance: Annotated[float, typer.Option(metavar="0..1", help="How much it matters.")] = DEFAULT_IMPORTANCE,
     as_json: options.AsJson = False,
 ) -> None:
     """Keep one memory.
@@ -125,17 +123,13 @@ def search(  # noqa: PLR0913, PLR0917  one parameter an option
     agent: options.Agent = None,
     session: options.Session = None,
     role: options.Role = None,
-    kind: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Such as fact, turn, note.")
-    ] = None,
+    kind: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Such as fact, turn, note.")] = None,
     tags: Tags = None,
     all_tags: Annotated[
         list[str] | None,
         typer.Option("--all-tags", metavar="TAG", help="Must have each of these; may be repeated."),
     ] = None,
-    min_importance: Annotated[
-        float | None, typer.Option(metavar="0..1", help="At least this important.")
-    ] = None,
+    min_importance: Annotated[float | None, typer.Option(metavar="0..1", help="At least this important.")] = None,
     since: Annotated[datetime | None, typer.Option(help="Created at this time (UTC) or later.")] = None,
     until: Annotated[datetime | None, typer.Option(help="Created before this time (UTC).")] = None,
     as_json: options.AsJson = False,

@@ -19,9 +19,7 @@ from tasks.engine import shared_engine
 if TYPE_CHECKING:
     from prefect import State
 
-Rounds = Annotated[
-    int, typer.Option("--rounds", min=1, max=1000, help="Look at what waits this often at the most.")
-]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, max=1000, help="Look at what waits this often at the most.")]
 
 COLUMNS = ("tenant", "records", "embedded", "waiting", "set aside", "seconds")
 
@@ -43,9 +41,7 @@ class FlowEnd:
         return Exit.IN_PART if left else Exit.DONE
 
 
-def run_embed(
-    tenants: options.SomeTenants = None, rounds: Rounds = 100, as_json: options.AsJson = False
-) -> None:
+def run_embed(tenants: options.SomeTenants = None, rounds: Rounds = 100, as_json: options.AsJson = False) -> None:
     """Bring the search index up to date with what was written.
 
     Can be stopped at any time and run again; exit code 3 says that something was set aside or still waits
@@ -114,9 +110,7 @@ def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     show_table(COLUMNS, [[row[column.replace(" ", "_")] for column in COLUMNS] for row in rows])
 
 
-def _run(
-    flow: Callable[[], State[Any]], tenants: Sequence[str] | None, *, shown: bool
-) -> tuple[State[Any], object]:
+def _run(flow: Callable[[], State[Any]], tenants: Sequence[str] | None, *, shown: bool) -> tuple[State[Any], object]:
     """Run a flow with bars; its end state and what it ended with (a list, or an error)."""
     settle_prefect(load_settings().home)
     with shared_engine() as engine:

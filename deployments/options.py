@@ -8,9 +8,7 @@ import typer
 
 Tenant = Annotated[
     str,
-    typer.Option(
-        "--tenant", "-t", metavar="NAME", help="Whose memories: no command ever sees another tenant's."
-    ),
+    typer.Option("--tenant", "-t", metavar="NAME", help="Whose memories: no command ever sees another tenant's."),
 ]
 SomeTenants = Annotated[
     list[str] | None,

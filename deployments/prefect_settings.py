@@ -51,6 +51,4 @@ def start_prefect() -> None:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if problem is not None:
-        raise Unavailable(
-            f"Prefect's server does not answer ({type(problem).__name__}): is PREFECT_API_URL right?"
-        )
+        raise Unavailable(f"Prefect's server does not answer ({type(problem).__name__}): is PREFECT_API_URL right?")

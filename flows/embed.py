@@ -68,9 +68,7 @@ def run_name() -> str:
     persist_result=False,
 )
 def embed(
-    tenants: Annotated[
-        list[str] | None, Field(description="Only these tenants; none given: all of them")
-    ] = None,
+    tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
     max_rounds: Annotated[
         int, Field(ge=1, le=1000, description="How often the backlog is looked at again before the run ends")
     ] = 100,

@@ -21,11 +21,12 @@ import qdrant_edge as edge
 from core.adapters.alias_file import AliasFiles
 from core.adapters.edge_hold import Hold
 from core.adapters.edge_shards import OpenShards
-from core.errors import BadAnswer, Busy, Conflict, NotFound, Unavailable
+from core.errors import BadAnswer, Busy, Conflict, EngineError, NotFound, Unavailable
 from core.model.point import PAYLOAD_FIELDS, Hit, Payload, Point, Stamp, Vector, as_rfc3339
 from core.model.query import Selection
 
 _VECTOR = "text"
+_WIDTH_FILE = "memory-dimensions"
 _CHUNK = 1000
 _PAGE = 2000
 _STAMP = ["version", "text_hash"]
@@ -48,6 +49,7 @@ class EdgeIndex:
         self._root = root
         self._wait_seconds = wait.total_seconds()
         self._aliases = AliasFiles(root, self._wait_seconds)
+        self._widths: dict[str, int] = {}
         self._shards = OpenShards(root, _load, self._wait_seconds, keep_open)
 
     def create(self, collection: str, dimensions: int) -> None:
@@ -102,7 +104,8 @@ class EdgeIndex:
         by_version: dict[int, list[Point]] = defaultdict(list)
         for point in points:
             by_version[point.payload.stamp.version].append(point)
-        _check([point.vector for point in points])
+        if points:
+            _check([point.vector for point in points], self._width(collection))
         for version, same in by_version.items():
             for start in range(0, len(same), _CHUNK):
                 made = [_edge_point(point) for point in same[start : start + _CHUNK]]
@@ -149,7 +152,7 @@ class EdgeIndex:
 
     def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
         """The nearest points that meet the selection, nearest first."""
-        _check([vector])
+        _check([vector], self._width(collection))
         request = edge.QueryRequest(
             query=edge.Query.Nearest(vector.tolist(), using=_VECTOR),
             filter=_filter(selection),
@@ -190,6 +193,17 @@ class EdgeIndex:
         """Close every open shard and let other processes in."""
         self._shards.close()
 
+    def _width(self, collection: str) -> int:
+        """How many dimensions a collection's vectors have; its folder says so, and never changes its mind."""
+        known = self._widths.get(collection)
+        if known is None:
+            try:
+                known = int((self._root / collection / _WIDTH_FILE).read_text(encoding="ascii"))
+            except FileNotFoundError:
+                raise NotFound(f"there is no collection {collection}") from None
+            self._widths[collection] = known
+        return known
+
     @contextmanager
     def _call(self, collection: str) -> Iterator[Any]:
         with self._shards.use(collection) as shard, _translated(collection):
@@ -202,14 +216,15 @@ def _translated(collection: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if type(error) is not Exception:
-            raise
-        message = str(error)
-        if "WouldBlock" in message:
-            raise Busy(f"index folder {collection} is held by another program") from error
-        if "dimension" in message:
-            raise BadAnswer(f"a vector has not the width of collection {collection}") from error
-        raise Unavailable(f"the index failed on collection {collection}") from error
+        if type(error) is Exception:
+            raise _failure(str(error), collection) from error
+        raise
+
+
+def _failure(message: str, collection: str) -> EngineError:
+    if "WouldBlock" in message:
+        return Busy(f"index folder {collection} is held by another program")
+    return Unavailable(f"the index failed on collection {collection}")
 
 
 def _load(folder: Path) -> Any:
@@ -225,13 +240,16 @@ def _make(folder: Path, dimensions: int) -> None:
             shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
         shard.flush()
         shard.close()
+        (folder / _WIDTH_FILE).write_text(str(dimensions), encoding="ascii")
 
 
-def _check(vectors: Sequence[Vector]) -> None:
-    """The engine itself stores NaN and zero, and a NaN would score first in every answer."""
-    for vector in vectors:
-        if vector.ndim != 1 or not np.isfinite(vector).all() or not vector.any():
-            raise BadAnswer("a vector is not finite, is zero, or has not one dimension")
+def _check(vectors: Sequence[Vector], width: int) -> None:
+    """The engine itself stores NaN (which scores first in every answer), zero, and half a batch of mixed widths."""
+    if any(vector.shape != (width,) for vector in vectors):
+        raise BadAnswer(f"a vector has not the collection's {width} dimensions")
+    rows = np.stack(list(vectors))
+    if not (np.isfinite(rows).all() and rows.any(axis=1).all()):
+        raise BadAnswer("a vector is zero or not finite")
 
 
 def _edge_point(point: Point) -> edge.Point:

@@ -70,9 +70,7 @@ def test_only_the_tenants_named(remember: Remember) -> None:
     assert waiting() == {"anna": 3, "bert": 0}
 
 
-def test_a_misconfigured_tenant_does_not_stop_the_others(
-    remember: Remember, remember_elsewhere: Remember
-) -> None:
+def test_a_misconfigured_tenant_does_not_stop_the_others(remember: Remember, remember_elsewhere: Remember) -> None:
     remember_elsewhere("alien", 25)
     remember("bert", 25)
     state = embed()

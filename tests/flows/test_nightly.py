@@ -58,14 +58,10 @@ def test_it_runs_twice(remember: Remember) -> None:
     assert nightly().is_completed()
     again = nightly()
     assert again.message == "completed"
-    assert [(row.tenant, row.records, row.embedded, row.waiting) for row in again.result()] == [
-        ("anna", 3, 0, 0)
-    ]
+    assert [(row.tenant, row.records, row.embedded, row.waiting) for row in again.result()] == [("anna", 3, 0, 0)]
 
 
-def test_the_report_is_made_when_embed_failed_and_says_so(
-    remember: Remember, remember_elsewhere: Remember
-) -> None:
+def test_the_report_is_made_when_embed_failed_and_says_so(remember: Remember, remember_elsewhere: Remember) -> None:
     remember_elsewhere("alien", 3)
     remember("bert", 3)
     state = nightly()

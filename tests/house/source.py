@@ -28,9 +28,7 @@ def ours(path: Path) -> bool:
     """Whether a path is part of the project rather than of an environment, a cache or a home."""
     parts = path.relative_to(ROOT).parts
     return not any(
-        part in NOT_OURS
-        or part.endswith(".egg-info")
-        or (part.startswith(".") and part not in {".ci", ".gitignore"})
+        part in NOT_OURS or part.endswith(".egg-info") or (part.startswith(".") and part not in {".ci", ".gitignore"})
         for part in parts
     )
 

@@ -40,9 +40,7 @@ def offenders(*exempt: str) -> list[Path]:
 
 
 def test_only_settings_read_the_environment() -> None:
-    found = [
-        f"{name_of(path)}:{line}" for path in offenders(SETTINGS) for line in reads_environment(tree_of(path))
-    ]
+    found = [f"{name_of(path)}:{line}" for path in offenders(SETTINGS) for line in reads_environment(tree_of(path))]
     assert found == []
 
 

@@ -64,9 +64,7 @@ def test_import_contracts_hold() -> None:
 def test_heavy_libraries_stay_out(module: str) -> None:
     """A command that only searches must not wait seconds for the orchestrator or the data checks."""
     source = f"import {module}, sys; print(*sorted({set(HEAVY)} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 

@@ -9,9 +9,7 @@ from tests.house.source import PRODUCT, ROOT, functions_of, name_of, python_file
 FILE_LINES = 400
 FUNCTION_LINES = 70
 FAKE_LINES = 60
-EMPTY_NAMES = re.compile(
-    r"(^|_)(utils?|helpers?|manager|misc|common)(_|\.|$)|_v\d+(\.|$)|(^|_)(new|old|tmp)\."
-)
+EMPTY_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|misc|common)(_|\.|$)|_v\d+(\.|$)|(^|_)(new|old|tmp)\.")
 
 
 def test_files_are_small() -> None:

@@ -59,10 +59,7 @@ def test_no_registry_is_named() -> None:
 
 
 def test_nothing_is_left_unfinished() -> None:
-    assert (
-        lines_with(UNFINISHED, [path for path in text_files() if path.suffix in {".py", ".sql", ".toml"}])
-        == []
-    )
+    assert lines_with(UNFINISHED, [path for path in text_files() if path.suffix in {".py", ".sql", ".toml"}]) == []
 
 
 def test_no_folder_of_one_machine_is_named() -> None:
