@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.errors import Busy, Conflict
+from core.errors import Busy, Conflict, Unavailable
 
 _SUFFIX = ".alias"
 _POLL_SECONDS = 0.003
@@ -24,12 +24,15 @@ class AliasFiles:
         self._wait_seconds = wait_seconds
 
     def read(self, alias: str) -> str | None:
-        """The collection an alias names, or None."""
+        """The collection an alias names, or None. Raises Unavailable for a file that is not ours."""
         try:
             text = (self._root / f"{alias}{_SUFFIX}").read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
-        return str(json.loads(text)["collection"])
+        try:
+            return str(json.loads(text)["collection"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unavailable(f"the file of alias {alias} is damaged") from error
 
     def naming(self, collection: str) -> list[str]:
         """The aliases that name a collection."""
@@ -37,18 +40,24 @@ class AliasFiles:
         return sorted(name for name in names if self.read(name) == collection)
 
     def point(self, alias: str, collection: str, expected: str | None) -> None:
-        """Compare and set. Raises Conflict with `current` when the alias names something else than expected."""
-        with self.locked():
-            current = self.read(alias)
-            if current == collection:
-                return
-            if current != expected:
-                raise Conflict(f"alias {alias} names {current}, not {expected}", current=current)
-            self._replace(self._root / f"{alias}{_SUFFIX}", json.dumps({"collection": collection}))
+        """Compare and set, to be called inside `locked`.
+
+        Raises Conflict with `current` when the alias names something else than expected.
+        """
+        current = self.read(alias)
+        if current == collection:
+            return
+        if current != expected:
+            raise Conflict(f"alias {alias} names {current}, not {expected}", current=current)
+        self._replace(self._root / f"{alias}{_SUFFIX}", json.dumps({"collection": collection}))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody moves an alias, or drops what one names, inside this block."""
+        """Nobody moves an alias, or drops what one names, inside this block. Raises Busy.
+
+        One lock for all aliases: a drop must know that none of them is being pointed at its collection.
+        """
+        self._root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._root / "aliases.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             deadline = time.monotonic() + self._wait_seconds

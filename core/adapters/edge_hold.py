@@ -26,9 +26,9 @@ class Hold:
     """The right to open one folder, from `take` until `release`."""
 
     def __init__(self, folder: Path) -> None:
-        self._name = folder.name
+        self._folder = folder
         self._turn = os.open(folder.with_name(f"{folder.name}.turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._hold = os.open(folder.with_name(f"{folder.name}.hold"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._hold = os.open(_hold_file(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def take(self, seconds: float) -> None:
         """Wait for the folder for at most `seconds`. Raises Busy, naming the holder."""
@@ -36,13 +36,14 @@ class Hold:
         try:
             self._wait(self._turn, deadline)
             self._wait(self._hold, deadline)
-        except Busy:
+            line = f"{os.getpid()} ({' '.join(sys.argv)[:_COMMAND_SHOWN]})"
+            os.ftruncate(self._hold, 0)
+            os.pwrite(self._hold, line.encode(errors="replace"), 0)
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
+        except BaseException:
+            # An interrupt too: a `turn` left taken would shut everybody out for as long as this process lives.
             self._close()
             raise
-        fcntl.flock(self._turn, fcntl.LOCK_UN)
-        line = f"{os.getpid()} ({' '.join(sys.argv)[:_COMMAND_SHOWN]})"
-        os.ftruncate(self._hold, 0)
-        os.pwrite(self._hold, line.encode(errors="replace"), 0)
 
     def wanted(self) -> bool:
         """Whether another process stands waiting for this folder."""
@@ -60,14 +61,26 @@ class Hold:
     def _wait(self, descriptor: int, deadline: float) -> None:
         while not _try(descriptor):
             if time.monotonic() > deadline:
-                holder = os.pread(self._hold, 4 * _COMMAND_SHOWN, 0).decode(errors="replace") or "not known"
-                raise Busy(f"index folder {self._name} is held by process {holder}", holder=holder)
+                raise held(self._folder)
             time.sleep(_POLL_SECONDS)
 
     def _close(self) -> None:
         # Closing the descriptors gives the locks back.
         os.close(self._turn)
         os.close(self._hold)
+
+
+def held(folder: Path) -> Busy:
+    """The error that names who holds a folder."""
+    try:
+        holder = _hold_file(folder).read_text(encoding="utf-8", errors="replace") or "not known"
+    except FileNotFoundError:
+        holder = "not known"
+    return Busy(f"index folder {folder.name} is held by process {holder}", holder=holder)
+
+
+def _hold_file(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.hold")
 
 
 def _try(descriptor: int) -> bool:

@@ -13,20 +13,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 import qdrant_edge as edge
+from numpy.typing import NDArray
 
 from core.adapters.alias_file import AliasFiles
 from core.adapters.edge_hold import Hold
 from core.adapters.edge_shards import OpenShards
-from core.errors import BadAnswer, Busy, Conflict, EngineError, NotFound, Unavailable
+from core.errors import BadAnswer, Busy, Conflict, EngineError, Misconfigured, NotFound, Refused, Unavailable
 from core.model.point import PAYLOAD_FIELDS, Hit, Payload, Point, Stamp, Vector, as_rfc3339
 from core.model.query import Selection
 
 _VECTOR = "text"
 _WIDTH_FILE = "memory-dimensions"
+_UNFINISHED = ".new"
+_DOOMED = ".dropped"
 _CHUNK = 1000
 _PAGE = 2000
 _STAMP = ["version", "text_hash"]
@@ -55,88 +59,71 @@ class EdgeIndex:
     def create(self, collection: str, dimensions: int) -> None:
         """Make a collection; there already: nothing. Its folder gets its name when it is whole."""
         folder = self._root / collection
-        if folder.is_dir():
-            return
-        self._root.mkdir(parents=True, exist_ok=True)
-        hold = Hold(folder)
-        hold.take(self._wait_seconds)
-        try:
-            if not folder.is_dir():
-                fresh = folder.with_name(f"{collection}.new")
-                shutil.rmtree(fresh, ignore_errors=True)
-                fresh.mkdir()
-                _make(fresh, dimensions)
-                fresh.rename(folder)
-        finally:
-            hold.release()
+        with _Translated(collection):
+            if folder.is_dir():
+                return
+            self._root.mkdir(parents=True, exist_ok=True)
+            with self._held(folder):
+                if not folder.is_dir():
+                    fresh = folder.with_name(f"{collection}{_UNFINISHED}")
+                    shutil.rmtree(fresh, ignore_errors=True)
+                    fresh.mkdir()
+                    _make(fresh, dimensions)
+                    fresh.rename(folder)
 
     def drop(self, collection: str) -> None:
-        """Remove a collection; gone already: nothing. Raises Conflict while an alias names it."""
+        """Remove a collection; gone already: nothing. Raises Conflict while an alias names it.
+
+        What a killed drop left behind is removed by the next.
+        """
         folder = self._root / collection
-        if not folder.is_dir():
-            return
-        with self._aliases.locked():
-            naming = self._aliases.naming(collection)
-            if naming:
-                raise Conflict(f"collection {collection} is named by {', '.join(naming)}", current=naming[0])
+        doomed = folder.with_name(f"{collection}{_DOOMED}")
+        with _Translated(collection):
+            if not folder.is_dir() and not doomed.is_dir():
+                return
+            self._refuse_named(collection)  # before anybody is disturbed
             self._shards.let_go(collection)
-            hold = Hold(folder)
-            hold.take(self._wait_seconds)
-            try:
-                doomed = folder.with_name(f"{collection}.dropped")
+            with self._held(folder):
                 shutil.rmtree(doomed, ignore_errors=True)
-                folder.rename(doomed)
-                shutil.rmtree(doomed)
-            finally:
-                hold.release()
+                # Aliases stand still for a rename only, not while a folder is waited for or deleted.
+                with self._aliases.locked():
+                    self._refuse_named(collection)
+                    if folder.is_dir():
+                        folder.rename(doomed)
+                shutil.rmtree(doomed, ignore_errors=True)
+            self._widths.pop(collection, None)
 
     def collections(self) -> frozenset[str]:
         """Names of all collections."""
-        if not self._root.is_dir():
-            return frozenset()
-        unfinished = (".new", ".dropped")
-        return frozenset(
-            entry.name for entry in self._root.iterdir() if entry.is_dir() and not entry.name.endswith(unfinished)
-        )
+        with _Translated(self._root.name):
+            if not self._root.is_dir():
+                return frozenset()
+            folders = [entry.name for entry in self._root.iterdir() if entry.is_dir()]
+        return frozenset(name for name in folders if not name.endswith((_UNFINISHED, _DOOMED)))
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        """Store points, each over an equal or older version only; BadAnswer for vectors that are none."""
-        by_version: dict[int, list[Point]] = defaultdict(list)
-        for point in points:
-            by_version[point.payload.stamp.version].append(point)
-        if points:
-            _check([point.vector for point in points], self._width(collection))
-        for version, same in by_version.items():
-            for start in range(0, len(same), _CHUNK):
-                made = [_edge_point(point) for point in same[start : start + _CHUNK]]
-                # The condition is asked of points that are there already; new ones go in.
-                condition = edge.Filter(must=[_not_above(version)])
-                with self._call(collection) as shard:
-                    shard.update(edge.UpdateOperation.upsert_points(made, condition=condition))
+        """Store points, each over an equal or older version only.
+
+        Raises BadAnswer for vectors that are none, before anything is written; Refused for a payload
+        the index cannot hold (NaN, a lone surrogate).
+        """
+        if not points:
+            return
+        rows = _unit_rows([point.vector for point in points], self._width(collection))
+        for start in range(0, len(points), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            self._apply(collection, _upserts(points[part], rows[part]))
 
     def set_payload(self, collection: str, payloads: Sequence[Payload]) -> None:
-        """Replace payloads whole where the text is the same and the stored version older."""
+        """Replace payloads whole where the text is the same and the stored version older. Raises Refused."""
         for start in range(0, len(payloads), _CHUNK):
-            with self._call(collection) as shard:
-                for payload in payloads[start : start + _CHUNK]:
-                    same_and_older = edge.Filter(
-                        must=[
-                            edge.HasIdCondition({payload.embedding_id}),
-                            _equals("text_hash", payload.stamp.text_hash),
-                            _not_above(payload.stamp.version - 1),
-                        ]
-                    )
-                    shard.update(edge.UpdateOperation.overwrite_payload_by_filter(same_and_older, payload.fields))
+            self._apply(collection, [_overwrite(payload) for payload in payloads[start : start + _CHUNK]])
 
     def delete(self, collection: str, versions: Mapping[uuid.UUID, int]) -> None:
         """Remove points whose stored version is not newer than the one given."""
-        by_version: dict[int, set[uuid.UUID]] = defaultdict(set)
-        for point_id, version in versions.items():
-            by_version[version].add(point_id)
-        for version, ids in by_version.items():
-            condition = edge.Filter(must=[edge.HasIdCondition(set(ids)), _not_above(version)])
-            with self._call(collection) as shard:
-                shard.update(edge.UpdateOperation.delete_points_by_filter(condition))
+        given = list(versions.items())
+        for start in range(0, len(given), _CHUNK):
+            self._apply(collection, _deletions(given[start : start + _CHUNK]))
 
     def stamps(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Stamp]:
         """Version and text hash of the points that are there."""
@@ -151,14 +138,15 @@ class EdgeIndex:
             return {_uuid(record.id): np.asarray(record.vector[_VECTOR], dtype=np.float32) for record in records}
 
     def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
-        """The nearest points that meet the selection, nearest first."""
-        _check([vector], self._width(collection))
-        request = edge.QueryRequest(
-            query=edge.Query.Nearest(vector.tolist(), using=_VECTOR),
-            filter=_filter(selection),
-            limit=limit,
-            with_payload=False,
-        )
+        """The nearest points that meet the selection, nearest first. Raises BadAnswer, Refused, as `upsert` does."""
+        row = _unit_rows([vector], self._width(collection))[0]
+        with _accepted("selection", "a search"):
+            request = edge.QueryRequest(
+                query=edge.Query.Nearest(row.tolist(), using=_VECTOR),
+                filter=_filter(selection),
+                limit=limit,
+                with_payload=False,
+            )
         with self._call(collection) as shard:
             return [Hit(_uuid(point.id), float(point.score)) for point in shard.query(request)]
 
@@ -181,44 +169,79 @@ class EdgeIndex:
 
     def alias(self, alias: str) -> str | None:
         """The collection an alias names, or None."""
-        return self._aliases.read(alias)
+        with _Translated(alias):
+            return self._aliases.read(alias)
 
     def point_alias(self, alias: str, collection: str, expected: str | None) -> None:
         """Compare and set an alias. Raises NotFound for a collection that is not there, Conflict."""
-        if not (self._root / collection).is_dir():
-            raise NotFound(f"there is no collection {collection}")
-        self._aliases.point(alias, collection, expected)
+        with _Translated(alias), self._aliases.locked():
+            if not (self._root / collection).is_dir():
+                raise NotFound(f"there is no collection {collection}")
+            self._aliases.point(alias, collection, expected)
 
     def close(self) -> None:
-        """Close every open shard and let other processes in."""
-        self._shards.close()
+        """Close every open shard and let other processes in. Raises Unavailable when calls do not end."""
+        with _Translated(self._root.name):
+            self._shards.close()
 
     def _width(self, collection: str) -> int:
         """How many dimensions a collection's vectors have; its folder says so, and never changes its mind."""
-        known = self._widths.get(collection)
-        if known is None:
-            try:
-                known = int((self._root / collection / _WIDTH_FILE).read_text(encoding="ascii"))
-            except FileNotFoundError:
-                raise NotFound(f"there is no collection {collection}") from None
-            self._widths[collection] = known
-        return known
+        if collection not in self._widths:
+            with _Translated(collection):
+                try:
+                    self._widths[collection] = int((self._root / collection / _WIDTH_FILE).read_text(encoding="ascii"))
+                except FileNotFoundError:
+                    raise NotFound(f"there is no collection {collection}") from None
+        return self._widths[collection]
+
+    def _refuse_named(self, collection: str) -> None:
+        naming = self._aliases.naming(collection)
+        if naming:
+            raise Conflict(f"collection {collection} is named by {', '.join(naming)}", current=naming[0])
+
+    def _apply(self, collection: str, operations: Sequence[edge.UpdateOperation]) -> None:
+        # In one call: between two calls another process may take the folder, and taking it costs 0.1 s.
+        with self._call(collection) as shard:
+            for operation in operations:
+                shard.update(operation)
 
     @contextmanager
     def _call(self, collection: str) -> Iterator[Any]:
-        with self._shards.use(collection) as shard, _translated(collection):
+        with _Translated(collection), self._shards.use(collection) as shard:
             yield shard
 
+    @contextmanager
+    def _held(self, folder: Path) -> Iterator[None]:
+        hold = Hold(folder)
+        hold.take(self._wait_seconds)
+        try:
+            yield
+        finally:
+            hold.release()
 
-@contextmanager
-def _translated(collection: str) -> Iterator[None]:
-    """The library raises plain `Exception` and nothing more particular: its text tells what little it says."""
-    try:
-        yield
-    except Exception as error:
-        if type(error) is Exception:
-            raise _failure(str(error), collection) from error
-        raise
+
+class _Translated:
+    """Around calls of the library and of the file system: what they raise leaves as an error of the engine.
+
+    The library raises bare `Exception` and nothing more particular, so its text tells what little it
+    says; a panic inside it is not even an Exception. Errors of our own code pass as they are.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is Exception or (kind is not None and kind.__name__ == "PanicException"):
+            raise _failure(str(error), self._name) from error
+        if isinstance(error, PermissionError):
+            raise Misconfigured(f"the index may not use its files of {self._name}") from error
+        if isinstance(error, OSError):
+            raise Unavailable(f"the index cannot use its files of {self._name}") from error
 
 
 def _failure(message: str, collection: str) -> EngineError:
@@ -228,32 +251,78 @@ def _failure(message: str, collection: str) -> EngineError:
 
 
 def _load(folder: Path) -> Any:
-    with _translated(folder.name):
-        return edge.EdgeShard.load(str(folder))
+    return edge.EdgeShard.load(str(folder))
 
 
 def _make(folder: Path, dimensions: int) -> None:
-    with _translated(folder.name):
-        params = edge.EdgeVectorParams(size=dimensions, distance=edge.Distance.Cosine)
-        shard = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors={_VECTOR: params}))
-        for field, kind in PAYLOAD_FIELDS.items():
-            shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
-        shard.flush()
-        shard.close()
-        (folder / _WIDTH_FILE).write_text(str(dimensions), encoding="ascii")
+    params = edge.EdgeVectorParams(size=dimensions, distance=edge.Distance.Cosine)
+    shard = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors={_VECTOR: params}))
+    for field, kind in PAYLOAD_FIELDS.items():
+        shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
+    shard.flush()
+    shard.close()
+    (folder / _WIDTH_FILE).write_text(str(dimensions), encoding="ascii")
 
 
-def _check(vectors: Sequence[Vector], width: int) -> None:
-    """The engine itself stores NaN (which scores first in every answer), zero, and half a batch of mixed widths."""
+def _unit_rows(vectors: Sequence[Vector], width: int) -> NDArray[np.float32]:
+    """The vectors as rows of length one. Raises BadAnswer for those that are none.
+
+    The engine itself stores NaN (which scores first in every answer), zero, and half a batch of mixed
+    widths; and it takes lengths in float32, so that it keeps 1e30 as zero and 1e-30 as it is.
+    """
     if any(vector.shape != (width,) for vector in vectors):
         raise BadAnswer(f"a vector has not the collection's {width} dimensions")
-    rows = np.stack(list(vectors))
-    if not (np.isfinite(rows).all() and rows.any(axis=1).all()):
+    rows = np.stack(list(vectors)).astype(np.float32, copy=False)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    if not (np.isfinite(lengths).all() and lengths.all()):
         raise BadAnswer("a vector is zero or not finite")
+    units: NDArray[np.float32] = (rows / lengths[:, None]).astype(np.float32)
+    return units
 
 
-def _edge_point(point: Point) -> edge.Point:
-    return edge.Point(point.payload.embedding_id, {_VECTOR: point.vector.tolist()}, point.payload.fields)
+@contextmanager
+def _accepted(where: str, whose: object) -> Iterator[None]:
+    """Around handing values to the library, which cannot hold all that Python can (NaN, a lone surrogate)."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Refused(f"the index cannot take the {where} of {whose}", where=where) from error
+
+
+def _upserts(points: Sequence[Point], rows: NDArray[np.float32]) -> list[edge.UpdateOperation]:
+    """One operation a version: its condition is asked of the stored point, and what is not stored goes in."""
+    by_version: dict[int, list[edge.Point]] = defaultdict(list)
+    for point, vector in zip(points, rows.tolist(), strict=True):
+        payload = point.payload
+        with _accepted("payload", payload.embedding_id):
+            made = edge.Point(payload.embedding_id, {_VECTOR: vector}, payload.fields)
+        by_version[payload.stamp.version].append(made)
+    return [
+        edge.UpdateOperation.upsert_points(same, condition=edge.Filter(must=[_not_above(version)]))
+        for version, same in by_version.items()
+    ]
+
+
+def _overwrite(payload: Payload) -> edge.UpdateOperation:
+    same_and_older = edge.Filter(
+        must=[
+            edge.HasIdCondition({payload.embedding_id}),
+            _equals("text_hash", payload.stamp.text_hash),
+            _not_above(payload.stamp.version - 1),
+        ]
+    )
+    with _accepted("payload", payload.embedding_id):
+        return edge.UpdateOperation.overwrite_payload_by_filter(same_and_older, payload.fields)
+
+
+def _deletions(versions: Sequence[tuple[uuid.UUID, int]]) -> list[edge.UpdateOperation]:
+    by_version: dict[int, set[edge.PointId]] = defaultdict(set)
+    for point_id, version in versions:
+        by_version[version].add(point_id)
+    return [
+        edge.UpdateOperation.delete_points_by_filter(edge.Filter(must=[edge.HasIdCondition(ids), _not_above(version)]))
+        for version, ids in by_version.items()
+    ]
 
 
 def _filter(selection: Selection) -> edge.Filter:
