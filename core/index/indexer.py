@@ -152,18 +152,21 @@ class Indexer:
             return self._index.stamps(generation.collection, ids)
 
     def _embed(self, batch: _Batch) -> None:
-        """Vectors for `texts`; texts that are equal are embedded once."""
-        if not batch.texts:
+        """Vectors for the `texts` that have none yet; texts that are equal are embedded once."""
+        missing = {memory_id: text for memory_id, text in batch.texts.items() if memory_id not in batch.vectors}
+        if not missing:
             return
         embedder = self._embedder_of(batch.generation.space)
-        hashes = {memory_id: batch.payloads[memory_id].stamp.text_hash for memory_id in batch.texts}
-        distinct = {hashes[memory_id]: text for memory_id, text in batch.texts.items()}
+        hashes = {memory_id: batch.payloads[memory_id].stamp.text_hash for memory_id in missing}
+        distinct = {hashes[memory_id]: text for memory_id, text in missing.items()}
         embedded = embed_all(embedder, distinct)
         refused = {memory_id for memory_id, key in hashes.items() if key in embedded.refused}
         for memory_id in refused:
             self._set_aside(batch, memory_id, embedded.refused[hashes[memory_id]])
         batch.drop(refused)
-        batch.vectors.update({memory_id: embedded.vectors[hashes[memory_id]] for memory_id in batch.texts})
+        batch.vectors.update(
+            {memory_id: embedded.vectors[hashes[memory_id]] for memory_id in hashes if memory_id not in refused}
+        )
 
     def _set_aside(self, batch: _Batch, memory_id: str, reason: str) -> None:
         self._outbox.set_aside(batch.claim, memory_id, reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from core.errors import BadAnswer, Misconfigured, Refused, Unavailable
 from core.index.indexer import Indexer
 from core.model.memory import Draft, embedding_id
 from core.model.outbox import Backlog
+from core.model.point import Payload
 from tests.batch.conftest import Parts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -63,6 +65,25 @@ def test_changes_outside_the_embedded_text_cost_no_embedding(parts: Parts) -> No
     calls = parts.embedder.calls
     report = parts.drain()
     assert (report.payload_only, report.embedded, parts.embedder.calls) == (1, 0, calls)
+    parts.assert_in_step()
+
+
+def test_a_point_lost_before_its_payload_write_is_embedded_anew_and_its_neighbours_are_not(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts.writer.write("t", Draft(id="lost", content="green tea"))
+    parts.drain()
+    parts.writer.update("t", "lost", {"importance": 0.9}, 1)
+    parts.writer.write("t", Draft(id="new", content="red car"))
+    write = parts.index.set_payload
+
+    def lose_it_first(collection: str, payloads: Sequence[Payload]) -> None:
+        parts.index.delete(collection, {payload.embedding_id: payload.stamp.version for payload in payloads})
+        write(collection, payloads)
+
+    monkeypatch.setattr(parts.index, "set_payload", lose_it_first)
+    step(replace(parts.work, workers=1), Portion(tenant="t", records=100))
+    assert parts.embedder.texts == ["green tea", "red car", "green tea"]
     parts.assert_in_step()
 
 
