@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from core.adapters.file_lock import lock_within
 from core.errors import Busy, Conflict, Unavailable
 
 _SUFFIX = ".alias"
@@ -60,15 +59,8 @@ class AliasFiles:
         self._root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._root / "aliases.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            deadline = time.monotonic() + self._wait_seconds
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise Busy("another process is moving an alias") from None
-                    time.sleep(_POLL_SECONDS)
+            if not lock_within(descriptor, self._wait_seconds, _POLL_SECONDS):
+                raise Busy("another process is moving an alias")
             yield
         finally:
             os.close(descriptor)

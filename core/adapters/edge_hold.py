@@ -9,13 +9,13 @@ running, and must queue at `turn` itself to come back: so the one who waits alwa
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from core.adapters.file_lock import lock_within, try_lock, unlock
 from core.errors import Busy
 
 _POLL_SECONDS = 0.003
@@ -39,7 +39,7 @@ class Hold:
             line = f"{os.getpid()} ({' '.join(sys.argv)[:_COMMAND_SHOWN]})"
             os.ftruncate(self._hold, 0)
             os.pwrite(self._hold, line.encode(errors="replace"), 0)
-            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            unlock(self._turn)
         except BaseException:
             # An interrupt too: a `turn` left taken would shut everybody out for as long as this process lives.
             self._close()
@@ -47,8 +47,8 @@ class Hold:
 
     def wanted(self) -> bool:
         """Whether another process stands waiting for this folder."""
-        if _try(self._turn):
-            fcntl.flock(self._turn, fcntl.LOCK_UN)
+        if try_lock(self._turn):
+            unlock(self._turn)
             return False
         return True
 
@@ -59,10 +59,8 @@ class Hold:
         self._close()
 
     def _wait(self, descriptor: int, deadline: float) -> None:
-        while not _try(descriptor):
-            if time.monotonic() > deadline:
-                raise held(self._folder)
-            time.sleep(_POLL_SECONDS)
+        if not lock_within(descriptor, deadline - time.monotonic(), _POLL_SECONDS):
+            raise held(self._folder)
 
     def _close(self) -> None:
         # Closing the descriptors gives the locks back.
@@ -81,11 +79,3 @@ def held(folder: Path) -> Busy:
 
 def _hold_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.hold")
-
-
-def _try(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from core.adapters.file_lock import lock_within
 from core.errors import Busy, Misconfigured
 
 LOCK_SECONDS = 90.0
@@ -46,7 +46,7 @@ def only_one(home: Path, name: str, seconds: float = LOCK_SECONDS) -> Iterator[N
     except OSError as error:
         raise Misconfigured(f"cannot open {path}: {error.strerror}") from error
     try:
-        if not wait_until(lambda: _locked(descriptor), seconds):
+        if not lock_within(descriptor, seconds, POLL_SECONDS):
             holder = path.read_text().strip() or "unknown"
             raise Busy(f"{name} in {home} is being started or stopped by process {holder}", holder=holder)
         os.ftruncate(descriptor, 0)
@@ -54,14 +54,6 @@ def only_one(home: Path, name: str, seconds: float = LOCK_SECONDS) -> Iterator[N
         yield
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def wait_until(done: Callable[[], bool], seconds: float) -> bool:

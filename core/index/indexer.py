@@ -101,7 +101,7 @@ class Indexer:
         return self._look_again(batch)
 
     def _read(self, claim: Claim) -> _Batch:
-        ids = [entry.memory_id for entry in claim.entries]
+        ids = entries_of(claim)
         tenant = claim.generation.tenant
         with self._database.tenant(tenant) as session:
             hash_key = memories.keys(session).hash_key

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import numpy as np
 
-from core.errors import BadAnswer, NotFound, Refused
+from core.errors import NotFound, Refused
+from core.index.vectors import checked
 from core.model.generation import Generation
 from core.model.memory import Memory
 from core.model.point import Hit, Vector
@@ -123,12 +124,9 @@ class Reader:
         cached = self._cache.get(key)
         if cached is not None and len(cached) == 4 * space.dimensions:
             return np.asarray(np.frombuffer(cached, dtype="<f4"), dtype=np.float32)
-        vectors = self._embedder_of(space).embed([prepared], "query")
-        if vectors.shape != (1, space.dimensions) or not np.isfinite(vectors).all() or not vectors.any():
-            raise BadAnswer("the embedder gave no usable vector for the query")
-        self._cache.put(key, vectors[0].astype("<f4").tobytes(), QUERY_VECTOR_KEPT)
-        first: Vector = vectors[0]
-        return first
+        vector: Vector = checked(self._embedder_of(space), [prepared], "query")[0]
+        self._cache.put(key, vector.astype("<f4").tobytes(), QUERY_VECTOR_KEPT)
+        return vector
 
     def _generation(self, tenant: str, *, fresh: bool) -> Generation | None:
         """The live generation, collection and space as one, known for a moment."""

@@ -60,11 +60,7 @@ class Outbox:
     def release(self, claim: Claim, ids: Sequence[str], wait: timedelta, *, failed: bool) -> None:
         """Give entries back. After a failure the wait doubles each time, up to 64 times `wait`, with jitter."""
         with self._database.tenant(claim.generation.tenant) as session:
-            self.release_in(session, claim, ids, wait, failed=failed)
-
-    def release_in(self, session: Session, claim: Claim, ids: Sequence[str], wait: timedelta, *, failed: bool) -> None:
-        """`release` inside the caller's transaction."""
-        session.execute(query("outbox_release"), {**_of(claim, ids), "wait": wait, "failed": int(failed)})
+            session.execute(query("outbox_release"), {**_of(claim, ids), "wait": wait, "failed": int(failed)})
 
     def set_aside(self, claim: Claim, memory_id: str, reason: str) -> None:
         """Take one entry out of the queue, visible with its reason, until it is enqueued again."""

@@ -24,6 +24,7 @@ __all__ = [
     "admit",
     "admit_changes",
     "admit_id",
+    "admit_query",
     "admit_tenant",
     "clean_text",
     "draft_of",

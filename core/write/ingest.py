@@ -15,7 +15,7 @@ from core.write.chunks import ChunkLimits
 from core.write.gate import admit_tenant
 from core.write.jsonl import read_lines
 from core.write.markdown import Note, drafts_of, find_notes, read_note
-from core.write.writer import Kept, Writer
+from core.write.writer import Kept, Writer, Written
 
 PROBLEMS_SHOWN = 1000
 
@@ -36,6 +36,11 @@ class Ingested:
     def changed(self) -> bool:
         """Did the record change at all?"""
         return bool(self.items[Kept.STORED] or self.removed)
+
+    def count(self, written: Written) -> None:
+        """Take in what became of one item."""
+        self.items[written.kept] += 1
+        self.cleaned += bool(written.cleaned)
 
     def add_problem(self, place: str, reason: str) -> None:
         """List something that could not be imported."""
@@ -70,8 +75,7 @@ class Ingest:
                     yield line.draft
 
         for written in self._writer.write_many(tenant, readable()):
-            total.items[written.kept] += 1
-            total.cleaned += bool(written.cleaned)
+            total.count(written)
             if written.kept in (Kept.REFUSED, Kept.SKIPPED):
                 total.add_problem(f"{path.name}:{numbers[written.number]}", f"{written.kept}: {written.reason}")
             yield total
@@ -99,8 +103,7 @@ class Ingest:
     def _keep_note(self, tenant: str, note: Note, scope: str, drafts: list[Draft], total: Ingested) -> None:
         total.warnings.extend((note.path, warning) for warning in note.warnings)
         for written in self._writer.write_many(tenant, drafts):
-            total.items[written.kept] += 1
-            total.cleaned += bool(written.cleaned)
+            total.count(written)
             if written.kept is Kept.REFUSED:
                 total.add_problem(note.path, written.reason or "refused")
         with self._database.tenant(tenant) as session:

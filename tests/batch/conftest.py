@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -51,6 +52,15 @@ class Parts:
         assert {point: stamp.version for point, stamp in self.stamps(tenant).items()} == expected
 
 
+@contextmanager
+def assembled(database_url: str, root: Path) -> Iterator[Parts]:
+    """Parts for one test, closed after it."""
+    parts = assemble(database_url, root, timedelta(seconds=60))
+    yield parts
+    parts.index.close()
+    parts.database.close()
+
+
 def assemble(database_url: str, root: Path, lease: timedelta) -> Parts:
     database = Database(database_url, Limits())
     database.open()
@@ -68,7 +78,5 @@ def assemble(database_url: str, root: Path, lease: timedelta) -> Parts:
 
 @pytest.fixture
 def parts(database_url: str, tmp_path: Path) -> Iterator[Parts]:
-    assembled = assemble(database_url, tmp_path / "vectors", timedelta(seconds=60))
-    yield assembled
-    assembled.index.close()
-    assembled.database.close()
+    with assembled(database_url, tmp_path / "vectors") as parts:
+        yield parts

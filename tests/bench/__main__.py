@@ -6,7 +6,6 @@ python -m tests.bench --records 20000 --writes 500 --searches 300 --json build/b
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import random
 import resource
@@ -14,6 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from core.assembly import Engine, open_engine, prepare_record, stop_embedded
 from core.batch.embed import Portion, step
 from core.model.memory import Draft, embedding_id
 from core.model.point import Point, payload_of
+from core.record.memories import Place
 from core.settings import Settings, load_settings
 from tests.bench.texts import texts
 
@@ -82,26 +83,26 @@ def drain(engine: Engine, count: int, contents: list[str]) -> dict[str, float]:
 def bare_index(engine: Engine, count: int) -> float:
     """Ready points a second, into a collection of their own."""
     index, rng = engine._indexer._index, np.random.default_rng(7)
-    memory = engine.list(TENANT, _anywhere(), 1)[0]
+    payload = payload_of(engine.list(TENANT, Place(), 1)[0], "h")
     width = engine._writer._space.dimensions
     index.create("bare.g1", width)
-    points = []
-    for number, vector in enumerate(rng.normal(size=(count, width)).astype(np.float32)):
-        payload = payload_of(memory, "h")
-        points.append(Point(type(payload)(embedding_id("bare", str(number)), payload.stamp, payload.fields), vector))
+    points = [
+        Point(replace(payload, embedding_id=embedding_id("bare", str(number))), vector)
+        for number, vector in enumerate(rng.normal(size=(count, width)).astype(np.float32))
+    ]
     return count / timed(lambda: index.upsert("bare.g1", points))
 
 
 def upsert_one(engine: Engine, count: int) -> dict[str, float]:
     """One point at a time, into the live collection's neighbour."""
     index, rng = engine._indexer._index, np.random.default_rng(8)
-    payload = payload_of(engine.list(TENANT, _anywhere(), 1)[0], "h")
+    payload = payload_of(engine.list(TENANT, Place(), 1)[0], "h")
     vectors = rng.normal(size=(count, engine._writer._space.dimensions)).astype(np.float32)
     return percentiles([timed(lambda v=v: index.upsert("bare.g1", [Point(payload, v)])) for v in vectors])
 
 
 def searches(engine: Engine, count: int, contents: list[str], seed: random.Random) -> dict[str, Any]:
-    """Whole searches beside the bare index query in the same collection."""
+    """Whole searches, first with the query to embed, then with its vector cached."""
     asked = [" ".join(seed.choice(contents).split()[:8]) for _ in range(count)]
     engine.search(TENANT, asked[0], 10)
     whole = percentiles([timed(lambda text=text: engine.search(TENANT, text, 10)) for text in asked])
@@ -109,16 +110,10 @@ def searches(engine: Engine, count: int, contents: list[str], seed: random.Rando
     return {"records": engine.count(TENANT), "first": whole, "query_vector_cached": again}
 
 
-def _anywhere() -> Any:
-    from core.record.memories import Place
-
-    return Place()
-
-
 def run(settings: Settings, records: int, writes: int, asked: int) -> dict[str, Any]:
     """All figures, on a fresh home."""
     url = prepare_record(settings)
-    contents = list(itertools.islice(itertools.cycle(texts(records, random.Random(3))), records))
+    contents = texts(records, random.Random(3))
     drafts = [Draft(id=f"b{number}", content=text) for number, text in enumerate(contents)]
     with open_engine(settings) as engine:
         figures: dict[str, Any] = {"bulk_import": bulk(engine, url, drafts)}

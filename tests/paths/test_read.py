@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,17 +16,15 @@ from core.model.memory import Draft, embedding_id
 from core.model.query import Answer, Filters
 from core.read.reader import Reader
 from core.record.memories import Place, Position
-from tests.batch.conftest import Parts, assemble
+from tests.batch.conftest import Parts, assembled
 
 PAST, FUTURE = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
 def parts(database_url: str, tmp_path: Path) -> Iterator[Parts]:
-    assembled = assemble(database_url, tmp_path / "vectors", timedelta(seconds=60))
-    yield assembled
-    assembled.index.close()
-    assembled.database.close()
+    with assembled(database_url, tmp_path / "vectors") as parts:
+        yield parts
 
 
 @pytest.fixture
