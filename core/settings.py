@@ -52,8 +52,8 @@ class Settings(BaseSettings):
     retry_wait: timedelta = Field(
         timedelta(seconds=2), ge=timedelta(0), description="First wait after a failed batch; it doubles up to 64 times"
     )
-    embed_batch: int = Field(1000, ge=1, le=10_000, description="Entries claimed and written at a time")
-    embed_workers: int = Field(3, ge=1, le=32, description="Batches under way at once in one process")
+    embed_batch: int = Field(500, ge=1, le=10_000, description="Entries claimed and written at a time")
+    embed_workers: int = Field(2, ge=1, le=32, description="Batches under way at once in one process")
     embed_portion: int = Field(10_000, ge=1, description="Entries one task of a flow does")
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
 

@@ -36,7 +36,6 @@ _PAGE = 2000
 _STAMP = ["version", "text_hash"]
 _SCHEMAS = {
     "keyword": edge.PayloadSchemaType.Keyword,
-    "integer": edge.PayloadSchemaType.Integer,
     "float": edge.PayloadSchemaType.Float,
     "datetime": edge.PayloadSchemaType.Datetime,
 }

@@ -72,8 +72,8 @@ class EmbedWork:
     outbox: Outbox
     indexer: Indexer
     new_id: Callable[[], uuid.UUID]
-    batch: int = 1000
-    workers: int = 3
+    batch: int = 500
+    workers: int = 2
     retry_wait: timedelta = timedelta(seconds=2)
 
 

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from core.model.memory import Memory
 
 Vector = NDArray[np.float32]
-FieldKind = Literal["keyword", "integer", "float", "datetime"]
+FieldKind = Literal["keyword", "float", "datetime"]
 
-# Every field a query or a guard reads, each with a payload index made before the first point.
+# Every field a query can filter by, each with a payload index made before the first point. Guards read the
+# version and the text hash of points they name by id, for which an index is only memory.
 PAYLOAD_FIELDS: dict[str, FieldKind] = {
     "tenant": "keyword",
-    "id": "keyword",
-    "version": "integer",
-    "text_hash": "keyword",
     "scope": "keyword",
     "project": "keyword",
     "agent": "keyword",

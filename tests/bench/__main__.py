@@ -8,17 +8,15 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import resource
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psycopg
+from numpy.typing import NDArray
 
 from core.assembly import Engine, open_engine, prepare_record, stop_embedded
 from core.batch.embed import Portion, step
@@ -26,6 +24,8 @@ from core.model.memory import Draft, embedding_id
 from core.model.point import Point, payload_of
 from core.record.memories import Place
 from core.settings import Settings, load_settings
+from tests.bench.footprint import drained
+from tests.bench.limits import BareShard, copy_rows, library_model, timed, two_insert_commits
 from tests.bench.texts import texts
 
 TENANT = "bench"
@@ -40,29 +40,17 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
     }
 
 
-def timed(call: Callable[[], object]) -> float:
-    """Seconds a call took."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def bulk(engine: Engine, url: str, drafts: list[Draft]) -> dict[str, float]:
     """Bulk import beside a bare COPY of the same texts into a plain table."""
     ours = timed(lambda: list(engine.write_many(TENANT, drafts)))
-
-    def bare_copy() -> None:
-        with psycopg.connect(url) as session, session.cursor() as cursor:
-            cursor.execute("CREATE TEMPORARY TABLE bare (id text, content text)")
-            with cursor.copy("COPY bare FROM STDIN") as copy:
-                for draft in drafts:
-                    copy.write_row((draft.id, draft.content))
-
-    return {"rows_per_s": round(len(drafts) / ours), "bare_copy_rows_per_s": round(len(drafts) / timed(bare_copy))}
+    return {
+        "rows_per_s": round(len(drafts) / ours),
+        "bare_copy_rows_per_s": round(len(drafts) / copy_rows(url, drafts)),
+    }
 
 
 def drain(engine: Engine, count: int, contents: list[str]) -> dict[str, float]:
-    """The drain beside the bare model on the same texts, and the bare index on ready points."""
+    """The drain beside the bare model (ours and its library's own call) on the same texts, and the bare index."""
     model = engine._writer._space
     embedder = engine._indexer._embedder_of(model)
     embedder.embed(["warm"], "document")
@@ -75,6 +63,7 @@ def drain(engine: Engine, count: int, contents: list[str]) -> dict[str, float]:
     return {
         "records_per_s": round(count / spent),
         "bare_model_per_s": round(model_rate),
+        "model_library_per_s": round(library_model(contents)),
         "bare_index_per_s": round(bare_index(engine, min(count, 5000))),
         "share_of_bare_model": round(count / spent / model_rate, 3),
     }
@@ -93,38 +82,76 @@ def bare_index(engine: Engine, count: int) -> float:
     return count / timed(lambda: index.upsert("bare.g1", points))
 
 
-def upsert_one(engine: Engine, count: int) -> dict[str, float]:
-    """One point at a time, into the live collection's neighbour."""
-    index, rng = engine._indexer._index, np.random.default_rng(8)
+def commits(engine: Engine, url: str, count: int) -> dict[str, Any]:
+    """Single writes beside a bare transaction of two inserts, in turns of fifty."""
+    ours: list[float] = []
+    bare: list[float] = []
+    contents = texts(count, random.Random(4))
+    for start in range(0, count, 50):
+        part = contents[start : start + 50]
+        ours += [timed(lambda text=text: engine.write(TENANT, Draft(content=text))) for text in part]
+        bare += two_insert_commits(url, part)
+    return {"ours": percentiles(ours), "bare_two_inserts": percentiles(bare)}
+
+
+def upsert_one(engine: Engine, bare: BareShard, vectors: NDArray[np.float32]) -> dict[str, Any]:
+    """One guarded point with its payload at a time, beside the bare library's unguarded one without."""
+    index = engine._indexer._index
     payload = payload_of(engine.list(TENANT, Place(), 1)[0], "h")
-    vectors = rng.normal(size=(count, engine._writer._space.dimensions)).astype(np.float32)
-    return percentiles([timed(lambda v=v: index.upsert("bare.g1", [Point(payload, v)])) for v in vectors])
+    ours = [timed(lambda v=v: index.upsert("bare.g1", [Point(payload, v)])) for v in vectors]
+    return {"ours": percentiles(ours), "bare_index": percentiles(bare.upserts(vectors))}
 
 
-def searches(engine: Engine, count: int, contents: list[str], seed: random.Random) -> dict[str, Any]:
-    """Whole searches, first with the query to embed, then with its vector cached."""
+def searches(engine: Engine, bare: BareShard, count: int, contents: list[str]) -> dict[str, Any]:
+    """Whole searches: with the query to embed, then with its vector cached; and the index's bare query.
+
+    The bare query is over as many vectors, with no filter, and the answers are ids without records.
+    """
+    seed = random.Random(5)
     asked = [" ".join(seed.choice(contents).split()[:8]) for _ in range(count)]
     engine.search(TENANT, asked[0], 10)
     whole = percentiles([timed(lambda text=text: engine.search(TENANT, text, 10)) for text in asked])
     again = percentiles([timed(lambda text=text: engine.search(TENANT, text, 10)) for text in asked])
-    return {"records": engine.count(TENANT), "first": whole, "query_vector_cached": again}
+    vectors = random_vectors(engine, count, 11)
+    return {
+        "records": engine.count(TENANT),
+        "first": whole,
+        "query_vector_cached": again,
+        "bare_index": percentiles(bare.queries(vectors, 10)),
+    }
+
+
+def random_vectors(engine: Engine, count: int, seed: int) -> NDArray[np.float32]:
+    """Vectors as wide as the engine's own."""
+    width = engine._writer._space.dimensions
+    return np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
 
 
 def run(settings: Settings, records: int, writes: int, asked: int) -> dict[str, Any]:
-    """All figures, on a fresh home."""
+    """All figures of one process, on a fresh home."""
     url = prepare_record(settings)
     contents = texts(records, random.Random(3))
     drafts = [Draft(id=f"b{number}", content=text) for number, text in enumerate(contents)]
     with open_engine(settings) as engine:
         figures: dict[str, Any] = {"bulk_import": bulk(engine, url, drafts)}
         figures["drain"] = drain(engine, records, contents)
-        singles = [Draft(content=text) for text in texts(writes, random.Random(4))]
-        figures["write_commit"] = percentiles([timed(lambda d=d: engine.write(TENANT, d)) for d in singles])
-        figures["upsert_one"] = upsert_one(engine, min(writes, 500))
-        figures["search"] = searches(engine, asked, contents, random.Random(5))
-    figures["peak_memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        figures["write_commit"] = commits(engine, url, writes)
+        bare = BareShard(settings.home / "bare", random_vectors(engine, records, 9))
+        figures["upsert_one"] = upsert_one(engine, bare, random_vectors(engine, min(writes, 500), 8))
+        figures["search"] = searches(engine, bare, asked, contents)
+        bare.close()
     figures["targets"] = {"write_commit p95": 15, "upsert_one p95": 25, "search p95": 30, "drain share": 0.6}
     return figures
+
+
+def on_fresh_home(measure: Callable[[Settings], dict[str, Any]]) -> dict[str, Any]:
+    """A measurement on embedded stores of its own."""
+    with tempfile.TemporaryDirectory(prefix="memory-bench-") as home:
+        settings = load_settings(home=Path(home) / "home")
+        try:
+            return measure(settings)
+        finally:
+            stop_embedded(settings)
 
 
 def main() -> None:
@@ -133,14 +160,13 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--writes", type=int, default=500)
     parser.add_argument("--searches", type=int, default=300)
+    parser.add_argument("--footprint", type=int, nargs="*", default=[20_000, 100_000], help="records, each measured")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"))
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="memory-bench-") as home:
-        settings = load_settings(home=Path(home) / "home")
-        try:
-            figures = run(settings, chosen.records, chosen.writes, chosen.searches)
-        finally:
-            stop_embedded(settings)
+    figures = on_fresh_home(lambda settings: run(settings, chosen.records, chosen.writes, chosen.searches))
+    figures["draining_process"] = [
+        on_fresh_home(lambda settings, records=records: drained(settings, records)) for records in chosen.footprint
+    ]
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(figures, indent=2))

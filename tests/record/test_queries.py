@@ -86,18 +86,30 @@ def full(writer: Writer, admin: Admin) -> None:
         admin.execute(f"ANALYZE {table}".encode())
 
 
-@pytest.mark.usefixtures("full")
-def test_memories_are_found_by_their_ids_through_an_index(database: Database) -> None:
-    with database.tenant("a") as session:
-        ids = [f"m{n:04}" for n in range(0, 100, 10)]
-        assert indexed(scans(session, "memory_by_ids", {"tenant": "a", "ids": ids}))
+LOOK_UPS = {
+    "memory_by_ids": ("ids", "pkey"),
+    "memory_to_index": ("ids", "pkey"),
+    "memory_versions": ("ids", "pkey"),
+    "memory_by_points": ("points", "embedding_id_idx"),
+}
 
 
-@pytest.mark.usefixtures("full")
-def test_memories_are_found_by_their_points_through_an_index(database: Database) -> None:
+@pytest.mark.parametrize("name", LOOK_UPS)
+@pytest.mark.parametrize("analyzed", [True, False])
+def test_look_ups_use_their_own_index_with_fresh_statistics_and_with_none(
+    writer: Writer, database: Database, admin: Admin, name: str, analyzed: bool
+) -> None:
+    list(writer.write_many("a", [Draft(content=f"number {n}", id=f"m{n:04}") for n in range(ROWS)]))
+    if analyzed:
+        admin.execute(b"ANALYZE memory")
+    parameter, index = LOOK_UPS[name]
+    ids = [f"m{n:04}" for n in range(0, 320, 10)]
+    asked: list[Any] = ids if parameter == "ids" else [embedding_id("a", one) for one in ids]
     with database.tenant("a") as session:
-        points = [embedding_id("a", f"m{n:04}") for n in range(0, 100, 10)]
-        assert indexed(scans(session, "memory_by_points", {"tenant": "a", "points": points}))
+        found = scans(session, name, {"tenant": "a", parameter: asked})
+    used = set().union(*(names for kind, names in found.items() if "Index" in kind))
+    assert used and all(one.endswith(index) for one in used)
+    assert "Seq Scan" not in found
 
 
 @pytest.mark.usefixtures("full")
