@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
+from core.errors import EngineError
 from core.model.point import Hit, Payload, Point, Stamp, Vector
 from core.model.query import Selection
 from core.model.space import EmbeddingSpace
@@ -90,6 +92,56 @@ class VectorIndex(Protocol):
         Pointing it where it points already does nothing. Raises Conflict when it names something
         else, with `current` in the details.
         """
+
+    def close(self) -> None:
+        """Give back what is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobInfo:
+    """What a store says of an object: its key, its size in bytes, and when it was last written."""
+
+    key: str
+    size: int
+    modified: datetime
+
+
+class BlobStore(Protocol):
+    """Objects under keys such as `a/b/c.zst`: whole, written once, never changed.
+
+    Keys are relative paths of parts that are not empty, `.` or `..`; anything else raises Refused. What
+    is asked of the store is asked of it now: nothing answers from a list kept earlier. A writer that
+    dies or fails leaves no object. Raises Unavailable (worth another try), Misconfigured (rights,
+    bucket, keys).
+    """
+
+    def put(self, key: str, data: bytes) -> None:
+        """Store an object and read it back; there already with the same bytes: nothing.
+
+        Raises Conflict when other bytes are there under this key, BadAnswer when what is read back is
+        not what was sent.
+        """
+
+    def put_many(self, objects: Mapping[str, bytes]) -> dict[str, EngineError]:
+        """`put` each, many at once; the error of every object that is not safely there (none: an empty dict)."""
+
+    def get(self, key: str) -> bytes:
+        """The bytes of an object. Raises NotFound."""
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """The objects that are there among `keys`, many at once."""
+
+    def stat(self, key: str) -> BlobInfo | None:
+        """What is there under a key now, or None."""
+
+    def list(self, prefix: str) -> Iterator[BlobInfo]:
+        """Every object whose key begins with `prefix` (a folder, ending in `/`, or empty: all), in bounded memory."""
+
+    def delete(self, key: str) -> None:
+        """Remove an object; gone already: nothing."""
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove objects, many at once; those that are gone already count as removed."""
 
     def close(self) -> None:
         """Give back what is held."""
