@@ -17,6 +17,7 @@ from core.adapters.embedded_valkey import start_valkey, stop_valkey
 from core.adapters.no_cache import NoCache
 from core.adapters.qdrant_edge import EdgeIndex
 from core.adapters.redis_cache import RedisCache
+from core.adapters.redis_server import RedisServer
 from core.adapters.wordllama_embedder import WordLlamaEmbedder
 from core.batch.embed import EmbedWork
 from core.errors import Misconfigured
@@ -162,7 +163,7 @@ def _cache(settings: Settings) -> Cache:
     if not settings.cache:
         return NoCache()
     url = start_valkey(settings.home) if settings.redis_url is None else settings.redis_url.get_secret_value()
-    return RedisCache(url, prefix="memory:", timeout=settings.cache_timeout)
+    return RedisCache(RedisServer(url, timeout=settings.cache_timeout), prefix="memory:")
 
 
 def _limits(settings: Settings) -> Limits:

@@ -147,8 +147,20 @@ class BlobStore(Protocol):
         """Give back what is held."""
 
 
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A value and the version of the record it was made from."""
+
+    version: int
+    value: bytes
+
+
 class Cache(Protocol):
-    """Small values that may be lost at any time. No call raises: a cache that fails answers nothing."""
+    """Small values that may be lost at any time. No call raises: a cache that fails answers nothing.
+
+    A key is used either with versions or without. Where records are kept, versions keep a slow reader
+    from putting an old value back after a newer one, or after a delete.
+    """
 
     def get(self, key: str) -> bytes | None:
         """The value, or None: not there, expired, or the cache is out of reach."""
@@ -158,6 +170,35 @@ class Cache(Protocol):
 
     def drop(self, key: str) -> None:
         """Forget a value, if the cache can be reached."""
+
+    def get_versioned(self, key: str) -> Versioned | None:
+        """A value and its version, or None: not there, expired, dropped, or out of reach."""
+
+    def put_newer(self, key: str, value: Versioned, keep: timedelta) -> None:
+        """Keep a value for a while, unless a newer version is there or this one was dropped."""
+
+    def drop_older(self, key: str, version: int, keep: timedelta) -> None:
+        """Forget a value up to this version; until `keep` has passed, `put_newer` brings none of them back."""
+
+    def close(self) -> None:
+        """Give back what is held."""
+
+
+class Locks(Protocol):
+    """Names held by one owner for a while, so that two workers do not do the same. No call raises.
+
+    They save work, not data: a lock can run out while its owner sleeps, or vanish with its store. What
+    must not be done twice checks the fence in the record as well (`core.record.fences`).
+    """
+
+    def take(self, name: str, owner: str, keep: timedelta) -> bool | None:
+        """True: `owner` has it for `keep` from now, perhaps again. False: another has. None: nobody can say."""
+
+    def renew(self, name: str, owner: str, keep: timedelta) -> bool | None:
+        """True: `owner` still has it, for `keep` from now. False: no longer. None: nobody can say."""
+
+    def free(self, name: str, owner: str) -> None:
+        """Let others have it, if `owner` still has it."""
 
     def close(self) -> None:
         """Give back what is held."""

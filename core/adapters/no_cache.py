@@ -1,8 +1,10 @@
-"""A cache that keeps nothing, for running without one."""
+"""A cache that keeps nothing and locks that nobody can say anything of, for running without Redis."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+
+from core.ports import Versioned
 
 
 class NoCache:
@@ -17,6 +19,34 @@ class NoCache:
 
     def drop(self, key: str) -> None:
         """Nothing is there to forget."""
+
+    def get_versioned(self, key: str) -> Versioned | None:  # noqa: ARG002
+        """Nothing."""
+        return None
+
+    def put_newer(self, key: str, value: Versioned, keep: timedelta) -> None:
+        """Keep nothing."""
+
+    def drop_older(self, key: str, version: int, keep: timedelta) -> None:
+        """Nothing is there to forget."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class NoLocks:
+    """Implements the port `Locks`: nobody can say who has a name."""
+
+    def take(self, name: str, owner: str, keep: timedelta) -> bool | None:  # noqa: ARG002
+        """Nobody can say."""
+        return None
+
+    def renew(self, name: str, owner: str, keep: timedelta) -> bool | None:  # noqa: ARG002
+        """Nobody can say."""
+        return None
+
+    def free(self, name: str, owner: str) -> None:
+        """Nothing is held."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -2,103 +2,93 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
-from core.errors import Misconfigured
-
-logger = logging.getLogger(__name__)
+from core.adapters.redis_server import RedisServer
+from core.ports import Versioned
 
 MAX_VALUE_BYTES = 1 << 20  # one large value would push out hundreds of useful ones
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 30.0
 
-Answer = TypeVar("Answer")
+# A versioned value is stored as its version in 16 digits, then `v` and the value, or `x` where it was dropped.
+# Digits of one length compare as the numbers do, and every version is below 2**53.
+_DIGITS = 16
+_HEAD = _DIGITS + 1
+_KEEP = b"v"
+_DROPPED = b"x"
+
+# One script, so that nothing comes between the comparison and the write. A value takes the place of one of
+# the same version (its time starts anew), but not of that version's drop.
+_STORE_NEWER = """
+local there = redis.call('GETRANGE', KEYS[1], 0, 16)
+local version = string.sub(ARGV[1], 1, 16)
+if there ~= '' then
+    local stored = string.sub(there, 1, 16)
+    if stored > version or (stored == version and string.sub(there, 17, 17) == 'x') then return 0 end
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
 
 
 class RedisCache:
-    """A `Cache` whose keys all begin with `prefix`.
+    """A `Cache` whose keys all begin with `prefix`."""
 
-    Each call ends within about `timeout`, twice that when it has to connect. When the server cannot be
-    reached, calls for the next second are not sent at all, then for two, four, up to thirty: a dead cache
-    must not slow every search down.
-    """
-
-    def __init__(
-        self, url: str, *, prefix: str, timeout: timedelta, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, server: RedisServer, *, prefix: str) -> None:
+        self._server = server
         self._prefix = prefix
-        self._clock = clock
-        self._client = _connect(url, timeout.total_seconds())
-        self._lock = threading.Lock()
-        self._failures = 0
-        self._pause = 0.0
-        self._silent_until = clock()
 
     @property
     def failures(self) -> int:
         """How many calls failed since it was opened; those not sent during a pause are not counted."""
-        return self._failures
+        return self._server.failures
 
     def get(self, key: str) -> bytes | None:
         """The value, or None: not there, expired, or the cache is out of reach."""
-        found = self._ask(lambda: self._client.get(self._prefix + key))
+        found = self._server.ask(lambda client: client.get(self._prefix + key))
         return found if isinstance(found, bytes) else None
 
     def put(self, key: str, value: bytes, keep: timedelta) -> None:
         """Keep a value for a while, if the cache can be reached; one too large leaves nothing there."""
-        milliseconds = keep // timedelta(milliseconds=1)
+        milliseconds = _milliseconds(keep)
         if milliseconds <= 0 or len(value) > MAX_VALUE_BYTES:
             self.drop(key)
         else:
-            self._ask(lambda: self._client.set(self._prefix + key, value, px=milliseconds))
+            self._server.ask(lambda client: client.set(self._prefix + key, value, px=milliseconds))
 
     def drop(self, key: str) -> None:
         """Forget a value, if the cache can be reached."""
-        self._ask(lambda: self._client.delete(self._prefix + key))
+        self._server.ask(lambda client: client.delete(self._prefix + key))
+
+    def get_versioned(self, key: str) -> Versioned | None:
+        """A value and its version, or None: not there, dropped, or out of reach."""
+        found = self.get(key)
+        if found is None or found[_DIGITS:_HEAD] != _KEEP or not found[:_DIGITS].isdigit():
+            return None
+        return Versioned(int(found[:_DIGITS]), found[_HEAD:])
+
+    def put_newer(self, key: str, value: Versioned, keep: timedelta) -> None:
+        """Keep a value unless a newer one is there, or its version was dropped. One too large counts as dropped."""
+        if len(value.value) > MAX_VALUE_BYTES:
+            self.drop_older(key, value.version, keep)
+        else:
+            self._store_newer(key, _head(value.version) + _KEEP + value.value, keep)
+
+    def drop_older(self, key: str, version: int, keep: timedelta) -> None:
+        """Forget a value up to this version, and take none back for a while."""
+        self._store_newer(key, _head(version) + _DROPPED, keep)
 
     def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        """Nothing of its own is held: whoever opened the server closes it."""
 
-    def _ask(self, call: Callable[[], Answer]) -> Answer | None:
-        if self._clock() < self._silent_until:
-            return None
-        try:
-            answer = call()
-        except (redis.RedisError, OSError) as error:
-            self._failed(error)
-            return None
-        self._pause = 0.0
-        return answer
-
-    def _failed(self, error: Exception) -> None:
-        with self._lock:
-            self._failures += 1
-            now = self._clock()
-            if isinstance(error, redis.ResponseError):  # it can be reached, and refuses this one command
-                logger.warning("the cache refuses a command: %s", error)
-            elif now >= self._silent_until:  # else another thread's call failed in the same outage
-                self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
-                self._silent_until = now + self._pause
-                logger.warning("the cache is out of reach, next try in %.0f s: %s", self._pause, error)
+    def _store_newer(self, key: str, framed: bytes, keep: timedelta) -> None:
+        milliseconds = _milliseconds(keep)
+        if milliseconds > 0:
+            self._server.ask(lambda client: client.eval(_STORE_NEWER, 1, self._prefix + key, framed, milliseconds))
 
 
-def _connect(url: str, seconds: float) -> redis.Redis:
-    try:
-        return redis.Redis.from_url(
-            url,
-            socket_timeout=seconds,
-            socket_connect_timeout=seconds,
-            retry=Retry(NoBackoff(), 0),  # the pause is ours
-        )
-    except ValueError as error:
-        raise Misconfigured(f"the URL of the cache cannot be used: {error}") from error
+def _head(version: int) -> bytes:
+    return f"{version:0{_DIGITS}d}".encode()
+
+
+def _milliseconds(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,16 +12,25 @@ from pathlib import Path
 
 import pytest
 import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from core.adapters.embedded_valkey import start_valkey, stop_valkey
 from core.adapters.redis_cache import MAX_VALUE_BYTES, RedisCache
+from core.adapters.redis_server import RedisServer
 from core.errors import Misconfigured
-from core.ports import Cache
+from core.model.version import CEILING, EPOCH_UNIT
+from core.ports import Cache, Versioned
 from tests.contract.fake_cache import FakeCache
 from tests.servers import temporary_home
 
 LONG = timedelta(minutes=1)
 TIMEOUT = timedelta(milliseconds=200)
+
+
+def redis_cache(url: str, *, prefix: str = "test:", clock: Callable[[], float] = time.monotonic) -> RedisCache:
+    """The cache on a server; its connections end with the process."""
+    return RedisCache(RedisServer(url, timeout=TIMEOUT, clock=clock), prefix=prefix)
 
 
 class Clock:
@@ -38,7 +47,7 @@ class Clock:
 def cache(request: pytest.FixtureRequest) -> Iterator[Cache]:
     opened: Cache = FakeCache()
     if request.param == "redis":
-        opened = RedisCache(request.getfixturevalue("valkey_url"), prefix="test:", timeout=TIMEOUT)
+        opened = redis_cache(request.getfixturevalue("valkey_url"))
     yield opened
     opened.close()
 
@@ -94,6 +103,71 @@ def test_kept_for_no_time_is_gone(cache: Cache, keep: timedelta) -> None:
     assert cache.get("key") is None
 
 
+VERSIONS = [
+    (1, 2),
+    (9, 10),
+    (EPOCH_UNIT - 1, EPOCH_UNIT),
+    (7 * EPOCH_UNIT + 3, 8 * EPOCH_UNIT),
+    (CEILING - 2, CEILING - 1),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), VERSIONS)
+def test_a_slow_reader_does_not_put_an_old_value_back(cache: Cache, older: int, newer: int) -> None:
+    cache.put_newer("key", Versioned(older, b"old"), LONG)
+    cache.put_newer("key", Versioned(newer, b"new"), LONG)
+    cache.put_newer("key", Versioned(older, b"old"), LONG)
+    assert cache.get_versioned("key") == Versioned(newer, b"new")
+
+
+@pytest.mark.parametrize(("older", "newer"), VERSIONS)
+def test_what_was_deleted_is_not_put_back_until_it_is_written_again(cache: Cache, older: int, newer: int) -> None:
+    cache.put_newer("key", Versioned(older, b"old"), LONG)
+    cache.drop_older("key", older, LONG)
+    assert cache.get_versioned("key") is None
+    cache.put_newer("key", Versioned(older, b"old"), LONG)
+    assert cache.get_versioned("key") is None
+    cache.put_newer("key", Versioned(newer, b"new"), LONG)
+    assert cache.get_versioned("key") == Versioned(newer, b"new")
+
+
+def test_a_late_drop_leaves_a_newer_value(cache: Cache) -> None:
+    cache.put_newer("key", Versioned(5, b"new"), LONG)
+    cache.drop_older("key", 4, LONG)
+    assert cache.get_versioned("key") == Versioned(5, b"new")
+
+
+def test_the_note_of_a_drop_is_a_short_one(cache: Cache) -> None:
+    cache.drop_older("key", 4, timedelta(milliseconds=50))
+    time.sleep(0.1)
+    cache.put_newer("key", Versioned(3, b"kept"), LONG)
+    assert cache.get_versioned("key") == Versioned(3, b"kept")
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b"0000000000000009x", bytes(range(256))])
+def test_versioned_values_of_any_bytes(cache: Cache, value: bytes) -> None:
+    cache.put_newer("key", Versioned(7, value), LONG)
+    assert cache.get_versioned("key") == Versioned(7, value)
+
+
+@given(
+    steps=st.lists(st.tuples(st.booleans(), st.integers(1, 4)), max_size=12),
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_in_any_order_the_newest_version_wins(cache: Cache, steps: list[tuple[bool, int]]) -> None:
+    cache.drop("key")
+    for is_drop, version in steps:
+        if is_drop:
+            cache.drop_older("key", version, LONG)
+        else:
+            cache.put_newer("key", Versioned(version, str(version).encode()), LONG)
+    newest = max((version for _, version in steps), default=None)
+    if newest is None or (True, newest) in steps:
+        assert cache.get_versioned("key") is None
+    else:
+        assert cache.get_versioned("key") == Versioned(newest, str(newest).encode())
+
+
 def test_keys_of_any_text(cache: Cache) -> None:
     for key in ("", "a b", "é", "line\nbreak", "k" * 1000, "*"):
         cache.put(key, key.encode(), LONG)
@@ -112,7 +186,7 @@ def test_threads_share_it(cache: Cache) -> None:
 
 
 def test_prefixes_keep_apart(valkey_url: str) -> None:
-    one, two = (RedisCache(valkey_url, prefix=prefix, timeout=TIMEOUT) for prefix in ("one:", "two:"))
+    one, two = (redis_cache(valkey_url, prefix=prefix) for prefix in ("one:", "two:"))
     one.put("key", b"1", LONG)
     assert two.get("key") is None
     two.drop("key")
@@ -123,15 +197,30 @@ def test_prefixes_keep_apart(valkey_url: str) -> None:
 
 
 def test_a_value_too_large_leaves_no_older_one_behind(valkey_url: str) -> None:
-    cache = RedisCache(valkey_url, prefix="test:", timeout=TIMEOUT)
+    cache = redis_cache(valkey_url)
     cache.put("key", b"old", LONG)
     cache.put("key", b"x" * (MAX_VALUE_BYTES + 1), LONG)
     assert cache.get("key") is None
     assert cache.failures == 0
 
 
+def test_a_versioned_value_too_large_leaves_no_older_one_behind(valkey_url: str) -> None:
+    cache = redis_cache(valkey_url)
+    cache.put_newer("key", Versioned(1, b"old"), LONG)
+    cache.put_newer("key", Versioned(2, b"x" * (MAX_VALUE_BYTES + 1)), LONG)
+    assert cache.get_versioned("key") is None
+    assert cache.failures == 0
+
+
+def test_what_somebody_else_put_under_a_versioned_key_is_no_value(valkey_url: str) -> None:
+    cache = redis_cache(valkey_url)
+    for foreign in (b"", b"short", b"sixteen-letters!vvalue"):
+        cache.put("key", foreign, LONG)
+        assert cache.get_versioned("key") is None
+
+
 def test_out_of_reach_is_no_error_and_is_counted(nobody: str) -> None:
-    cache = RedisCache(nobody, prefix="test:", timeout=TIMEOUT, clock=Clock())
+    cache = redis_cache(nobody, clock=Clock())
     assert cache.get("key") is None
     assert cache.failures == 1
     cache.put("key", b"value", LONG)
@@ -141,7 +230,7 @@ def test_out_of_reach_is_no_error_and_is_counted(nobody: str) -> None:
 
 def test_pauses_double_up_to_thirty_seconds(nobody: str) -> None:
     clock = Clock()
-    cache = RedisCache(nobody, prefix="test:", timeout=TIMEOUT, clock=clock)
+    cache = redis_cache(nobody, clock=clock)
     for tries, pause in enumerate([1, 2, 4, 8, 16, 30, 30], start=1):
         cache.get("key")
         assert cache.failures == tries
@@ -154,7 +243,7 @@ def test_pauses_double_up_to_thirty_seconds(nobody: str) -> None:
 def test_threads_that_fail_together_make_one_pause() -> None:
     with silent_server() as url:
         clock = Clock()
-        cache = RedisCache(url, prefix="test:", timeout=TIMEOUT, clock=clock)
+        cache = redis_cache(url, clock=clock)
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(cache.get, "abcd"))
         failures = cache.failures
@@ -166,7 +255,7 @@ def test_threads_that_fail_together_make_one_pause() -> None:
 
 def test_a_server_that_does_not_answer_costs_the_timeout_once() -> None:
     with silent_server() as url:
-        cache = RedisCache(url, prefix="test:", timeout=TIMEOUT)
+        cache = redis_cache(url)
         started = time.monotonic()
         for _ in range(50):
             assert cache.get("key") is None
@@ -177,7 +266,7 @@ def test_a_server_that_does_not_answer_costs_the_timeout_once() -> None:
 def test_it_comes_back_when_the_server_does(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     with temporary_home() as home:
-        cache = RedisCache(start_valkey(home), prefix="test:", timeout=TIMEOUT, clock=clock)
+        cache = redis_cache(start_valkey(home), clock=clock)
         cache.put("key", b"value", LONG)
         stop_valkey(home)
         assert cache.get("key") is None
@@ -198,7 +287,7 @@ def test_it_comes_back_when_the_server_does(caplog: pytest.LogCaptureFixture) ->
 def test_a_refused_command_does_not_silence_the_others(valkey_url: str) -> None:
     with redis.Redis.from_url(valkey_url) as client:
         client.rpush("test:list", "not a string")
-    cache = RedisCache(valkey_url, prefix="test:", timeout=TIMEOUT, clock=Clock())
+    cache = redis_cache(valkey_url, clock=Clock())
     assert cache.get("list") is None
     assert cache.failures == 1
     cache.put("key", b"value", LONG)
@@ -207,7 +296,7 @@ def test_a_refused_command_does_not_silence_the_others(valkey_url: str) -> None:
 
 def test_a_bad_url_is_said_at_once() -> None:
     with pytest.raises(Misconfigured, match="URL of the cache"):
-        RedisCache("http://example.org", prefix="test:", timeout=TIMEOUT)
+        redis_cache("http://example.org")
 
 
 def test_the_fake_can_be_taken_out_of_reach() -> None:

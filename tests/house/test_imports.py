@@ -32,7 +32,6 @@ PLACES = {
     "rich": "deployments/*.py",
 }
 ONE_FILE = (
-    "qdrant_client",
     "qdrant_edge",
     "openai",
     "fsspec",
