@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_server import RedisServer
 from core.adapters.wordllama_embedder import WordLlamaEmbedder
 from core.batch.embed import EmbedWork
-from core.errors import Misconfigured
+from core.errors import EngineError, Misconfigured
 from core.index.indexer import Indexer
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
@@ -33,10 +34,13 @@ from core.record.memories import Place, Position
 from core.record.migrate import migrate
 from core.record.outbox import Outbox
 from core.settings import Settings
+from core.write.asked import admit_filters, admit_place, admit_query
 from core.write.chunks import ChunkLimits
-from core.write.gate import admit_id, admit_query, admit_tenant
+from core.write.gate import admit_id, admit_tenant
 from core.write.ingest import Ingest, Ingested
 from core.write.writer import Writer, Written
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +98,7 @@ class Engine:
 
     def list(self, tenant: str, place: Place, limit: int = 50, after: Position | None = None) -> list[Memory]:
         """Memories of a scope, project, session or role, newest first, a page at a time."""
-        return self._reader.page(admit_tenant(tenant), place, limit, after)
+        return self._reader.page(admit_tenant(tenant), admit_place(place), limit, after)
 
     def count(self, tenant: str) -> int:
         """How many live memories a tenant has."""
@@ -102,15 +106,20 @@ class Engine:
 
     def search(self, tenant: str, text: str, limit: int = 5, filters: Filters | None = None) -> Answer:
         """The memories nearest to a text, best first. Raises Refused for a blank text. See `Reader.search`."""
-        return self._reader.search(admit_tenant(tenant), admit_query(text), limit, filters or Filters())
+        return self._reader.search(admit_tenant(tenant), admit_query(text), limit, admit_filters(filters or Filters()))
 
     def backlog(self, tenants: Sequence[str] | None = None) -> Sequence[Backlog]:
         """Records, waiting and set-aside work of each tenant (all of them, or those named)."""
-        return self._outbox.backlog(tenants)
+        return self._outbox.backlog(None if tenants is None else [admit_tenant(one) for one in tenants])
 
     def set_aside(self, tenant: str, limit: int = 100) -> Sequence[SetAside]:
         """Index work of a tenant that was taken out of the queue, with the reasons, oldest first."""
         return self._outbox.list_set_aside(admit_tenant(tenant), limit)
+
+    def retry(self, tenant: str, memory_ids: Sequence[str] | None = None) -> Sequence[str]:
+        """Bring set-aside index work of a tenant (all of it, or of some memories) back into the queue."""
+        ids = None if memory_ids is None else [admit_id(one) for one in memory_ids]
+        return self._outbox.retry(admit_tenant(tenant), ids)
 
     def embed_work(self) -> EmbedWork:
         """What the embed chore works with."""
@@ -162,7 +171,11 @@ def stop_embedded(settings: Settings) -> list[str]:
 def _cache(settings: Settings) -> Cache:
     if not settings.cache:
         return NoCache()
-    url = start_valkey(settings.home) if settings.redis_url is None else settings.redis_url.get_secret_value()
+    try:
+        url = start_valkey(settings.home) if settings.redis_url is None else settings.redis_url.get_secret_value()
+    except EngineError as problem:
+        logger.warning("working without the embedded cache: %s", problem.message)
+        return NoCache()
     return RedisCache(RedisServer(url, timeout=settings.cache_timeout), prefix="memory:")
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,6 +20,18 @@ from pydantic_settings import (
 from core.errors import Misconfigured
 
 SETTINGS_FILE = Path("memory.toml")
+
+
+def _from_seconds(given: object) -> object:
+    """A text that is a plain number counts seconds, as a number does; ISO 8601 (PT60S) is left to pydantic."""
+    if isinstance(given, str):
+        text = given.strip().removesuffix("s").rstrip()
+        if text.replace(".", "", 1).isdecimal():
+            return float(text)
+    return given
+
+
+Span = Annotated[timedelta, BeforeValidator(_from_seconds)]
 
 
 class Settings(BaseSettings):
@@ -38,18 +50,18 @@ class Settings(BaseSettings):
     embedding_dimensions: int = Field(256, description="Width of the bundled model's vectors: 64, 128 or 256")
 
     connections: int = Field(8, ge=2, le=200, description="Connections to PostgreSQL at the most")
-    statement_timeout: timedelta = Field(timedelta(seconds=30), gt=timedelta(0))
-    lock_timeout: timedelta = Field(timedelta(seconds=5), gt=timedelta(0))
-    connect_timeout: timedelta = Field(timedelta(seconds=10), ge=timedelta(seconds=1))
-    cache_timeout: timedelta = Field(timedelta(milliseconds=250), gt=timedelta(0))
-    index_wait: timedelta = Field(
+    statement_timeout: Span = Field(timedelta(seconds=30), gt=timedelta(0))
+    lock_timeout: Span = Field(timedelta(seconds=5), gt=timedelta(0))
+    connect_timeout: Span = Field(timedelta(seconds=10), ge=timedelta(seconds=1))
+    cache_timeout: Span = Field(timedelta(milliseconds=250), gt=timedelta(0))
+    index_wait: Span = Field(
         timedelta(seconds=10), gt=timedelta(0), description="How long to wait for an index folder another process holds"
     )
 
-    lease: timedelta = Field(
+    lease: Span = Field(
         timedelta(seconds=60), ge=timedelta(seconds=1), description="How long a claimed batch is kept from others"
     )
-    retry_wait: timedelta = Field(
+    retry_wait: Span = Field(
         timedelta(seconds=2), ge=timedelta(0), description="First wait after a failed batch; it doubles up to 64 times"
     )
     embed_batch: int = Field(500, ge=1, le=10_000, description="Entries claimed and written at a time")

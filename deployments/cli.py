@@ -20,6 +20,7 @@ from deployments import (
     commands_import,
     commands_memories,
     commands_run,
+    commands_set_aside,
 )
 from deployments.output import Exit, hint, report_error, report_json_error
 
@@ -97,6 +98,7 @@ app = typer.Typer(
     """,
 )
 run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, or nightly (all of them, and a report).")
+aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry.")
 
 app.command("init")(commands_home.init)
 app.command("import")(commands_import.import_path)
@@ -109,6 +111,9 @@ app.command("status")(commands_home.status)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)
 run_app.command("nightly")(commands_run.run_nightly)
+app.add_typer(aside_app, name="set-aside")
+aside_app.command("list")(commands_set_aside.list_set_aside)
+aside_app.command("retry")(commands_set_aside.retry)
 app.command("down")(commands_home.down)
 app.command("demo")(commands_demo.demo)
 

@@ -97,7 +97,7 @@ def _show_stores(settings: Settings) -> None:
 
 def _show_aside(aside: Sequence[SetAside]) -> None:
     if aside:
-        say("\nSet aside (writing such a memory anew tries it again):")
+        say("\nSet aside (`memory set-aside retry` tries it again):")
         rows = [(one.tenant, one.memory_id, one.since, one.reason) for one in aside[:SET_ASIDE_SHOWN]]
         show_table(["tenant", "id", "since (UTC)", "reason"], rows)
     if len(aside) > SET_ASIDE_SHOWN:

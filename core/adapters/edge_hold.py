@@ -19,7 +19,6 @@ from core.adapters.file_lock import lock_within, try_lock, unlock
 from core.errors import Busy
 
 _POLL_SECONDS = 0.003
-_COMMAND_SHOWN = 200
 
 
 class Hold:
@@ -36,7 +35,8 @@ class Hold:
         try:
             self._wait(self._turn, deadline)
             self._wait(self._hold, deadline)
-            line = f"{os.getpid()} ({' '.join(sys.argv)[:_COMMAND_SHOWN]})"
+            # The program's name alone: arguments may hold a search text, and others read this file.
+            line = f"{os.getpid()} ({Path(sys.argv[0]).name})"
             os.ftruncate(self._hold, 0)
             os.pwrite(self._hold, line.encode(errors="replace"), 0)
             unlock(self._turn)

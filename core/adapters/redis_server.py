@@ -114,8 +114,9 @@ def _connector(url: str, seconds: float) -> Callable[[], Any]:
             options["retry"] = Retry(NoBackoff(), CLUSTER_TRIES)
             return lambda: RedisCluster.from_url(plain, **options)
         client = redis.Redis.from_url(url, **options)
-    except ValueError as error:
-        raise Misconfigured(f"the URL of the cache cannot be used: {error}") from None
+    except ValueError:
+        # What the parser says may quote the password.
+        raise Misconfigured("the URL of the cache cannot be used: see the forms in the README") from None
     return lambda: client
 
 

@@ -28,6 +28,18 @@ class Filters:
     created_from: datetime | None = None
     created_to: datetime | None = None
 
+    def meets(self, memory: Memory) -> bool:
+        """Whether a record meets them: an index may be behind the record, and the record has the last word."""
+        tags = set(memory.tags)
+        return (
+            all(getattr(memory, field) == value for field, value in self.equalities.items())
+            and (not self.tags_any or not tags.isdisjoint(self.tags_any))
+            and tags.issuperset(self.tags_all)
+            and (self.min_importance is None or memory.importance >= self.min_importance)
+            and (self.created_from is None or memory.created_at >= self.created_from)
+            and (self.created_to is None or memory.created_at < self.created_to)
+        )
+
     @property
     def equalities(self) -> dict[str, str]:
         """The fields that must equal one value, by payload field."""

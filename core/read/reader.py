@@ -24,6 +24,7 @@ from core.record.memories import Place, Position
 # Candidates are asked for again, twice as many, until enough of them are alive: at most this many.
 POOL = 2048
 FIRST_POOL = 32
+TOO_FAR_BEHIND = f"the index is far behind the record: of its first {POOL} hits most are gone; run the embed chore"
 GENERATION_KEPT = timedelta(seconds=1)
 QUERY_VECTOR_KEPT = timedelta(hours=1)
 
@@ -92,9 +93,9 @@ class Reader:
                 found = self._search(generation, text, limit, filters)
             except NotFound:
                 return Answer(found=(), generation=generation.number, degraded="nothing has been indexed yet")
-        return Answer(found=tuple(found), generation=generation.number)
+        return found
 
-    def _search(self, generation: Generation, text: str, limit: int, filters: Filters) -> list[Found]:
+    def _search(self, generation: Generation, text: str, limit: int, filters: Filters) -> Answer:
         with self._database.tenant(generation.tenant) as session:
             keys = memories.keys(session)
         vector = self._query_vector(generation.space, text, keys.hash_key)
@@ -102,21 +103,24 @@ class Reader:
         pool = min(max(FIRST_POOL, 2 * limit), max(POOL, limit))
         while True:
             hits = self._index.search(generation.collection, vector, selection, pool)
-            found = self._records(generation.tenant, hits, limit)
-            if len(found) >= limit or len(hits) < pool or pool >= max(POOL, limit):
-                return found
+            found = self._records(generation.tenant, hits, filters)[:limit]
+            if len(found) >= limit or len(hits) < pool:
+                return Answer(found=tuple(found), generation=generation.number)
+            if pool >= max(POOL, limit):
+                return Answer(found=tuple(found), generation=generation.number, degraded=TOO_FAR_BEHIND)
             pool = min(2 * pool, max(POOL, limit))
 
-    def _records(self, tenant: str, hits: Sequence[Hit], limit: int) -> list[Found]:
-        """The records behind hits as they are now, in the order of the hits."""
+    def _records(self, tenant: str, hits: Sequence[Hit], filters: Filters) -> list[Found]:
+        """The records behind hits that are alive and meet the filters now, in the order of the hits."""
         if not hits:
             return []
         with self._database.tenant(tenant) as session:
             records = memories.fetch_points(session, tenant, [hit.embedding_id for hit in hits])
-        alive = [
-            Found(memory=records[hit.embedding_id], score=hit.score) for hit in hits if hit.embedding_id in records
+        return [
+            Found(memory=records[hit.embedding_id], score=hit.score)
+            for hit in hits
+            if hit.embedding_id in records and filters.meets(records[hit.embedding_id])
         ]
-        return alive[:limit]
 
     def _query_vector(self, space: EmbeddingSpace, text: str, hash_key: bytes) -> Vector:
         prepared = space.query_text(text)

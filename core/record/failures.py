@@ -24,6 +24,11 @@ def translated() -> Iterator[None]:
         yield
     except PoolTimeout as error:
         raise Unavailable("no connection to PostgreSQL came free in time") from error
+    except psycopg.ProgrammingError as error:
+        if error.sqlstate is None:
+            # psycopg cannot make a connection of the URL, and its words may quote the password.
+            raise Misconfigured("the URL of PostgreSQL cannot be used") from None
+        raise translate(error) from error
     except psycopg.Error as error:
         if error.sqlstate is not None and error.sqlstate[:2] in _VALUE_CLASSES:
             # The original quotes the offending values, which are content: it is not kept.
@@ -36,7 +41,9 @@ def translate(error: psycopg.Error) -> EngineError:
     state = error.sqlstate
     if state is None:
         if isinstance(error, psycopg.OperationalError):
-            return Unavailable("PostgreSQL cannot be reached, or the connection broke")
+            # libpq's words name host, port, user and database, and no password; before a connection stands it
+            # tells no code, so a wrong password and a server that is down differ in its words alone.
+            return Unavailable(f"PostgreSQL cannot be reached, or the connection broke: {_first_line(error)}")
         return Permanent(f"PostgreSQL client error {type(error).__name__}")
     message = f"PostgreSQL refused ({state} {type(error).__name__})"
     if state in _BUSY:
@@ -50,3 +57,7 @@ def translate(error: psycopg.Error) -> EngineError:
     if state[:2] in _VALUE_CLASSES:
         return Refused(f"{message}: {error.diag.constraint_name or 'a value does not fit its column'}")
     return Permanent(message)
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

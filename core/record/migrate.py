@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from importlib.resources import files
 from typing import LiteralString
 
-import psycopg
-
 from core.errors import Misconfigured
+from core.record.database import Limits, Session, connect
 from core.record.failures import translated
 
 _LOCK = 0x6D656D6F7279  # "memory" in ASCII
-_CONNECT_SECONDS = 10
+# Making an index over millions of rows takes minutes.
+_LIMITS = Limits(statement=timedelta(minutes=30))
 _LEDGER: LiteralString = """
 CREATE TABLE IF NOT EXISTS schema_migration (
     number integer PRIMARY KEY,
@@ -59,18 +60,22 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted(found, key=lambda migration: migration.number))
 
 
-def migrate(url: str) -> list[int]:
+def migrate(url: str, limits: Limits = _LIMITS) -> list[int]:
     """Bring a database up to this release; returns the numbers applied now (none: it was current).
 
-    Two at once: the second waits, then finds nothing to do. Raises Misconfigured when the database
-    was migrated by a later release or a file that was applied has changed since; Unavailable when
+    A database that is current is only looked at. Two at once: the second waits, then finds nothing to
+    do. Raises Misconfigured when the database was migrated by a later release or a file that was
+    applied has changed since; Busy when another migration does not end in time; Unavailable when
     PostgreSQL cannot be reached.
     """
-    with translated(), psycopg.connect(url, connect_timeout=_CONNECT_SECONDS) as session:
+    with translated(), connect(url, limits) as session:
+        if _is_there(session) and not _pending(_applied(session)):
+            return []
+        milliseconds = str(int(limits.statement.total_seconds() * 1000))
+        session.execute("SELECT set_config('lock_timeout', %s, true)", (milliseconds,))
         session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         session.execute(_LEDGER)
-        applied: dict[int, str] = dict(session.execute("SELECT number, checksum FROM schema_migration").fetchall())
-        pending = _pending(applied)
+        pending = _pending(_applied(session))
         for migration in pending:
             session.execute(migration.statements)
             session.execute(
@@ -78,6 +83,16 @@ def migrate(url: str) -> list[int]:
                 (migration.number, migration.name, migration.checksum),
             )
     return [migration.number for migration in pending]
+
+
+def _is_there(session: Session) -> bool:
+    row = session.execute("SELECT to_regclass('schema_migration') IS NOT NULL AS there").fetchone()
+    return row is not None and bool(row["there"])
+
+
+def _applied(session: Session) -> dict[int, str]:
+    rows = session.execute("SELECT number, checksum FROM schema_migration").fetchall()
+    return {int(row["number"]): str(row["checksum"]) for row in rows}
 
 
 def _trusted(text: str) -> LiteralString:

@@ -74,6 +74,13 @@ class Outbox:
             rows = session.execute(query("outbox_list_set_aside"), {"tenant": tenant, "limit": limit}).fetchall()
         return [SetAside(**row) for row in rows]
 
+    def retry(self, tenant: str, ids: Sequence[str] | None = None) -> list[str]:
+        """Bring set-aside entries of a tenant (all, or those of `ids`) back into the queue; their ids."""
+        with self._database.tenant(tenant) as session:
+            values = {"tenant": tenant, "ids": None if ids is None else list(ids)}
+            rows = session.execute(query("outbox_retry"), values).fetchall()
+        return sorted({row["memory_id"] for row in rows})
+
     def backlog(self, tenants: Sequence[str] | None = None) -> list[Backlog]:
         """What is there and what is still to do, tenant by tenant."""
         with self._database.across() as session:

@@ -24,7 +24,6 @@ __all__ = [
     "admit",
     "admit_changes",
     "admit_id",
-    "admit_query",
     "admit_tenant",
     "clean_text",
     "draft_of",
@@ -122,16 +121,6 @@ def admit_tenant(tenant: str) -> str:
 def admit_id(memory_id: str) -> str:
     """The id of a memory as it is stored. Raises Refused when no memory can have it."""
     return str(rules.identifier(memory_id, "id", Cleaner()))
-
-
-def admit_query(text: str) -> str:
-    """A search text, cleaned. Raises Refused for a blank one: there is nothing to look for."""
-    if not isinstance(text, str):
-        raise Refused("a search text must be text", where="text")
-    cleaned = clean_text(text)
-    if is_blank(cleaned):
-        raise Refused("a search text must not be blank", where="text")
-    return cleaned
 
 
 def draft_of(given: Mapping[str, Any]) -> Draft:

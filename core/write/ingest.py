@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.errors import Refused
@@ -84,6 +84,7 @@ class Ingest:
     def notes(self, tenant: str, root: Path, scope: str = DEFAULT_SCOPE) -> Iterator[Ingested]:
         """Import a folder of Markdown notes; gives the same running total after each note.
 
+        A folder is known by its name and the scope: imported again from another place, it is the same.
         Chunks that did not change keep their ids and vectors, chunks a note no longer has are
         deleted. A note that cannot be read is listed and keeps what was imported of it before.
         """
@@ -93,7 +94,7 @@ class Ingest:
             total.files += 1
             try:
                 note = read_note(root, path)
-                drafts = [replace(draft, scope=scope) for draft in drafts_of(note, self._limits)]
+                drafts = drafts_of(note, self._limits, scope)
             except Refused as problem:
                 total.add_problem(path.relative_to(root).as_posix(), problem.message)
             else:

@@ -8,13 +8,13 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from core.errors import Refused
-from core.model.memory import Draft, Source
+from core.model.memory import DEFAULT_SCOPE, Draft, Source
 from core.write.chunks import Chunk, ChunkLimits, chunks_of
 from core.write.front_matter import part
 from core.write.outline import LineIndex, outline_of
@@ -109,9 +109,11 @@ def read_note(root: Path, path: Path) -> Note:
     if is_blank(parted.body):
         raise Refused("the file is empty", where=where, reason="empty")
     cleaned = () if text == raw else ("U+0000 was removed",)
+    # With the folder's name: two workspaces may both have a README.md.
+    named = f"{root.resolve().name}/{key}"
     return Note(
-        path=where,
-        key=_key_of(key),
+        path=clean_text(named),
+        key=_key_of(named),
         body=parted.body,
         first_line=parted.first_line,
         unread_lines=parted.unread_lines,
@@ -163,18 +165,18 @@ def _text_of(data: bytes, where: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def drafts_of(note: Note, limits: ChunkLimits) -> list[Draft]:
-    """The chunks of a note as drafts, in order, each fit for the gate.
+def drafts_of(note: Note, limits: ChunkLimits, scope: str = DEFAULT_SCOPE) -> list[Draft]:
+    """The chunks of a note as drafts of a scope, in order, each fit for the gate.
 
-    The id of a chunk depends on the note's path, the chunk's headings and its text alone, so that a
-    chunk that only moved keeps its id, and with it its vector.
+    The id of a chunk depends on the scope, the note's path, the chunk's headings and its text alone, so
+    that a chunk that only moved keeps its id, and with it its vector.
     """
     lines = LineIndex(note.body)
     outline = outline_of(note.body, lines, note.unread_lines)
     title = note.title or outline.first_heading or PurePosixPath(note.path).stem
-    ids = _Ids(note.key)
+    ids = _Ids(note.key, scope)
     return [
-        _draft(note, chunk, title, ids.of(chunk), position)
+        replace(_draft(note, chunk, title, ids.of(chunk), position), scope=scope)
         for position, chunk in enumerate(chunks_of(note.body, outline, lines, limits))
     ]
 
@@ -202,14 +204,15 @@ def _draft(note: Note, chunk: Chunk, title: str, memory_id: str, position: int) 
 
 
 class _Ids:
-    """Ids of the chunks of one note: its key, a hash of headings and text, and a count of equal chunks."""
+    """Ids of the chunks of one note: its key, a hash of scope, headings and text, and a count of equal chunks."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, scope: str) -> None:
         self._note = f"note:{key}"
+        self._scope = scope
         self._seen: Counter[str] = Counter()
 
     def of(self, chunk: Chunk) -> str:
-        said = json.dumps([chunk.heading_path, chunk.text]).encode()
+        said = json.dumps([self._scope, chunk.heading_path, chunk.text]).encode()
         digest = hashlib.blake2b(said, digest_size=8).hexdigest()
         self._seen[digest] += 1
         return f"{self._note}#{digest}-{self._seen[digest]}"

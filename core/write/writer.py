@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from core.errors import Conflict, NotFound, Refused
+from core.errors import Conflict, NotFound, Permanent, Refused
 from core.model.memory import Draft, Memory
 from core.model.space import EmbeddingSpace
 from core.record import memories
@@ -137,9 +137,25 @@ class Writer:
             to_store.pop(memory_id, None)
             to_store[memory_id] = admitted.draft
             results.append(Written(id=memory_id, kept=Kept.UNCHANGED, cleaned=admitted.cleaned, number=number))
-        with self._database.tenant(tenant) as session:
-            versions = memories.store_many(session, tenant, to_store)
-        return _with_versions(results, versions)
+        versions, refused = self._store(tenant, to_store)
+        return _with_versions(results, versions, refused)
+
+    def _store(self, tenant: str, drafts: Mapping[str, Draft]) -> tuple[dict[str, int], dict[str, str]]:
+        """Versions of what changed, and why PostgreSQL refused what the gate let through (nothing is known to)."""
+        try:
+            with self._database.tenant(tenant) as session:
+                return memories.store_many(session, tenant, drafts), {}
+        except Permanent:
+            if len(drafts) == 1:
+                raise
+        versions: dict[str, int] = {}
+        refused: dict[str, str] = {}
+        for memory_id, draft in drafts.items():
+            try:
+                versions |= self._store(tenant, {memory_id: draft})[0]
+            except Permanent as problem:
+                refused[memory_id] = problem.message
+        return versions, refused
 
     def _ensure_registered(self, tenant: str) -> None:
         """A tenant's first write registers its generation 1, before and apart from the write itself."""
@@ -154,7 +170,7 @@ class Writer:
             self._known.add(tenant)
 
 
-def _with_versions(results: list[Written], versions: dict[str, int]) -> list[Written]:
+def _with_versions(results: list[Written], versions: dict[str, int], refused: dict[str, str]) -> list[Written]:
     """Results of a piece after its commit; of items with one id, all but the last were overruled by it."""
     last = {result.id: result.number for result in results if result.kept is Kept.UNCHANGED}
     settled = []
@@ -163,6 +179,8 @@ def _with_versions(results: list[Written], versions: dict[str, int]) -> list[Wri
             settled.append(result)
         elif last[result.id] != result.number:
             settled.append(replace(result, kept=Kept.SKIPPED, reason="the same id stands further down"))
+        elif result.id in refused:
+            settled.append(replace(result, kept=Kept.REFUSED, reason=refused[result.id]))
         elif result.id in versions:
             settled.append(replace(result, kept=Kept.STORED, version=versions[result.id]))
         else:
@@ -170,8 +188,8 @@ def _with_versions(results: list[Written], versions: dict[str, int]) -> list[Wri
     return settled
 
 
-def _refused(number: int, draft: Draft, problem: Refused) -> Written:
-    given = draft.id if isinstance(draft.id, str) else None
+def _refused(number: int, draft: object, problem: Refused) -> Written:
+    given = draft.id if isinstance(draft, Draft) and isinstance(draft.id, str) else None
     if problem.details.get("reason") == "empty":
         return Written(id=given, kept=Kept.SKIPPED, reason="empty", number=number)
     reason = f"{problem.where}: {problem.message}" if problem.where else problem.message

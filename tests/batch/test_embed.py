@@ -206,11 +206,6 @@ def test_a_wrong_setting_stops_the_step_and_sets_nothing_aside(parts: Parts) -> 
     parts.assert_in_step()
 
 
-def test_writes_succeed_while_nothing_else_is_up(parts: Parts) -> None:
-    parts.index.close()
-    assert parts.writer.write("t", Draft(content="still kept")).version == 1
-
-
 def test_tenants_keep_to_their_own_collections(parts: Parts) -> None:
     for tenant in ("acme", "acme/x", "ACME", ".."):
         parts.writer.write(tenant, Draft(id="same-id", content="the same words"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from core.errors import Refused
 from core.model.memory import Draft
 from tests.batch.conftest import Parts, assemble
 from tests.house.source import ROOT
@@ -20,11 +22,12 @@ import os, signal, sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from core.adapters.qdrant_edge import EdgeIndex
 from core.index.indexer import Indexer
 from core.record.outbox import Outbox
 from tests.batch.conftest import assemble
 step = sys.argv[3]
-owner = Outbox if hasattr(Outbox, step) else Indexer
+owner = next(one for one in (Outbox, Indexer, EdgeIndex) if hasattr(one, step))
 original = getattr(owner, step)
 def then_die(*arguments, **named):
     result = original(*arguments, **named)
@@ -35,7 +38,10 @@ parts = assemble(sys.argv[1], Path(sys.argv[2]), timedelta(seconds=60))
 parts.work = replace(parts.work, workers=1, batch=100)
 parts.drain()
 """
-STEPS = ["claim", "_read", "_sort", "_embed", "_keep_ours", "_write", "finish", "_look_again"]
+STEPS = [
+    *("claim", "_read", "stamps", "_sort", "_embed", "renew"),
+    *("_keep_ours", "set_payload", "upsert", "delete", "_write", "finish", "_look_again"),
+]
 
 
 def killed_after(step: str, database_url: str, root: Path) -> None:
@@ -86,6 +92,38 @@ def test_an_entry_that_kills_every_worker_is_set_aside_in_the_end(parts: Parts, 
     report = parts.drain()
     assert list(report.set_aside) == ["killer"]
     assert [one.memory_id for one in parts.outbox.list_set_aside("t", 10)] == ["killer"]
+
+
+def test_workers_that_die_for_another_reason_set_nothing_aside(parts: Parts, database_url: str) -> None:
+    """A crash loop of healthy entries: those that were there twice come one by one, and each can end well."""
+    list(parts.writer.write_many("t", [Draft(id=f"m{n}", content=f"healthy {n}") for n in range(10)]))
+    for died in range(6):
+        claim = parts.outbox.claim(parts.work.new_id(), 10, ["t"])
+        assert claim is not None
+        assert len(claim.entries) == (10 if died < 2 else 1)
+        leases_run_out(database_url)
+    report = parts.drain()
+    assert (report.embedded, report.set_aside_count) == (10, 0)
+    parts.assert_in_step()
+
+
+def test_what_was_set_aside_is_tried_again_on_demand_one_by_one_or_all(parts: Parts) -> None:
+    def refuse(texts: Sequence[str]) -> None:
+        bad = [index for index, text in enumerate(texts) if "bad" in text]
+        if bad:
+            raise Refused("not this one", index=bad[0])
+
+    parts.embedder.before = refuse
+    list(parts.writer.write_many("t", [Draft(id=f"m{n}", content=f"bad {n}") for n in range(3)]))
+    assert parts.drain().set_aside_count == 3
+    parts.embedder.before = lambda texts: None
+    assert parts.drain().worked == 0
+    assert parts.outbox.retry("t", ["m1", "unknown"]) == ["m1"]
+    assert parts.outbox.retry("other") == []
+    assert parts.drain().embedded == 1
+    assert parts.outbox.retry("t") == ["m0", "m2"]
+    parts.drain()
+    parts.assert_in_step()
 
 
 def test_a_worker_whose_lease_ran_out_writes_nothing(parts: Parts, database_url: str) -> None:

@@ -104,3 +104,28 @@ def test_point_ids_come_from_tenant_and_id_alone() -> None:
 
     assert embedding_id("a", "bc") != embedding_id("ab", "c")
     assert isinstance(embedding_id("a", "b"), uuid.UUID)
+
+
+def test_filters_are_judged_by_the_record_as_it_is_now(parts: Parts, reader: Reader) -> None:
+    """The index may be behind: a memory that moved to another session is not found in the old one."""
+    version = parts.writer.write("t", Draft(id="a", content="green tea", session="s1")).version
+    parts.writer.write("t", Draft(id="b", content="green tea", session="s1"))
+    parts.drain()
+    assert version is not None
+    parts.writer.update("t", "a", {"session": "s2"}, version)
+    assert ids(reader.search("t", "green tea", 5, Filters(session="s1"))) == ["b"]
+
+
+def test_an_index_too_far_behind_is_said_to_be(parts: Parts, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.read.reader.POOL", 64)
+    dead = [Draft(id=f"dead{number}", content="green tea") for number in range(80)]
+    list(parts.writer.write_many("t", [*dead, Draft(id="live", content="green tea and other words")]))
+    parts.drain()
+    parts.writer.delete_many("t", [str(draft.id) for draft in dead])
+    answer = reader.search("t", "green tea", 5, Filters())
+    assert answer.found == ()
+    assert answer.degraded is not None
+    assert "behind" in answer.degraded
+    parts.drain()
+    answer = reader.search("t", "green tea", 5, Filters())
+    assert (ids(answer), answer.degraded) == (["live"], None)

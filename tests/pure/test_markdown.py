@@ -18,6 +18,7 @@ from tests.pure.note_inputs import (
     assert_held_in_order,
     chunked,
     drafts,
+    note_of,
 )
 
 
@@ -28,10 +29,11 @@ class TestDrafts:
         made = drafts(root, self.TEXT, "guides/tea.md")
         assert [draft.position for draft in made] == [0, 1, 2]
         assert {(draft.type, draft.session, draft.title) for draft in made} == {("note", None, "A")}
+        path = f"{root.name}/guides/tea.md"
         assert [draft.source and (draft.source.path, draft.source.first_line) for draft in made] == [
-            ("guides/tea.md", 1),
-            ("guides/tea.md", 5),
-            ("guides/tea.md", 9),
+            (path, 1),
+            (path, 5),
+            (path, 9),
         ]
         assert made[0].created_at is None
 
@@ -62,7 +64,13 @@ class TestDrafts:
 
     def test_ids_are_readable_and_known(self, root: Path) -> None:
         (draft,) = drafts(root, "# A\n\ntext", "guides/tea.md")
-        assert re.fullmatch(r"note:guides/tea\.md#[0-9a-f]{16}-1", str(draft.id))
+        assert re.fullmatch(rf"note:{root.name}/guides/tea\.md#[0-9a-f]{{16}}-1", str(draft.id))
+
+    def test_ids_of_one_note_in_two_scopes_differ(self, root: Path) -> None:
+        note = note_of(root, "text")
+        made = [drafts_of(note, LIMITS, scope)[0] for scope in ("one", "two")]
+        assert [draft.scope for draft in made] == ["one", "two"]
+        assert made[0].id != made[1].id
 
 
 def fences_of(text: str) -> Iterator[str]:

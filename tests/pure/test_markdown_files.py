@@ -80,7 +80,7 @@ class TestFindingNotes:
         (tmp_path / "link").symlink_to(tmp_path / ".notes")
         for root in (tmp_path / ".notes", tmp_path / "link"):
             (path,) = find_notes(root)
-            assert read_note(root, path).path == "a.md"
+            assert read_note(root, path).path == ".notes/a.md"
 
     def test_a_folder_that_cannot_be_listed_is_reported_by_reading_it(
         self, root: Path, monkeypatch: pytest.MonkeyPatch

@@ -138,3 +138,30 @@ def test_leases_are_renewed_through_an_index(database: Database) -> None:
     values = {"tenant": "a", "generation": 1, "owner": uuid.uuid4(), "ids": ids, "lease": lease}
     with database.tenant("a") as session:
         assert indexed(scans(session, "outbox_renew", values))
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("name", ["outbox_finish", "outbox_renew", "outbox_release", "outbox_retry"])
+@pytest.mark.parametrize("count", [3, 1500])
+def test_entries_are_locked_in_the_order_of_ids(database: Database, name: str, count: int) -> None:
+    """Else two statements over the same entries wait for each other in a circle: whatever plan is chosen."""
+    text = query(name)
+    values: dict[str, Any] = {
+        "tenant": "a",
+        "generation": 1,
+        "owner": uuid.uuid4(),
+        "lease": timedelta(seconds=60),
+        "wait": timedelta(seconds=1),
+        "failed": 0,
+        "ids": [f"m{n:04}" for n in reversed(range(count))],
+    }
+    with database.tenant("a") as session:
+        row = session.execute(b"EXPLAIN (FORMAT JSON) " + text.encode(), values).fetchone()
+    assert row is not None
+    locking = [node for node in nodes(row["QUERY PLAN"][0]["Plan"]) if node["Node Type"] == "LockRows"]
+    assert len(locking) == 1
+    below = locking[0]["Plans"][0]
+    while below["Node Type"] == "Result":  # the policy, asked once
+        below = below["Plans"][0]
+    ordered = below["Node Type"] == "Sort" or below.get("Index Name", "").endswith("pkey")
+    assert ordered, below

@@ -11,7 +11,7 @@ import pytest
 from psycopg.rows import DictRow
 
 from core.errors import Conflict, NotFound, Refused
-from core.model.memory import Draft
+from core.model.memory import Draft, Source
 from core.model.space import EmbeddingSpace
 from core.record import memories
 from core.record.database import Database
@@ -194,6 +194,36 @@ def test_a_refused_item_leaves_its_neighbours(writer: Writer, admin: Admin) -> N
     assert [result.kept for result in results] == [Kept.STORED, Kept.REFUSED, Kept.STORED]
     assert "importance" in (results[1].reason or "")
     assert rows(admin, "SELECT content FROM memory ORDER BY id") == [{"content": "one"}, {"content": "three"}]
+
+
+def test_an_item_that_is_no_draft_is_refused_and_leaves_its_neighbours(writer: Writer, admin: Admin) -> None:
+    given: list[Any] = [Draft(content="a"), None, "text", Draft(content="b")]
+    results = list(writer.write_many("t", given))
+    assert [result.kept for result in results] == [Kept.STORED, Kept.REFUSED, Kept.REFUSED, Kept.STORED]
+
+
+@pytest.mark.parametrize("path", ["x" * 4096, "".join(chr(0x4E00 + n * 37 % 20000) for n in range(1365))])
+def test_the_longest_path_is_kept_and_found_by(writer: Writer, database: Database, path: str) -> None:
+    source = Source(path=path, first_line=1, last_line=2)
+    results = list(writer.write_many("t", [Draft(content="a", id="a", source=source), Draft(content="b", id="b")]))
+    assert [result.kept for result in results] == [Kept.STORED, Kept.STORED]
+    with database.tenant("t") as session:
+        assert memories.ids_of_source(session, "t", "default", path) == ["a"]
+
+
+def test_what_the_gate_lets_through_and_the_database_refuses_costs_that_item_alone(
+    writer: Writer, admin: Admin
+) -> None:
+    admin.execute("ALTER TABLE memory ADD CONSTRAINT no_poison CHECK (content <> 'poison')")
+    given = [Draft(content="a", id="a"), Draft(content="poison", id="p"), Draft(content="b", id="b")]
+    results = {result.id: result for result in writer.write_many("t", given)}
+    assert {name: result.kept for name, result in results.items()} == {
+        "a": Kept.STORED,
+        "p": Kept.REFUSED,
+        "b": Kept.STORED,
+    }
+    assert "no_poison" in str(results["p"].reason)
+    assert "poison'" not in str(results["p"].reason)
 
 
 def test_a_refused_write_stores_nothing(writer: Writer, admin: Admin) -> None:

@@ -4,4 +4,5 @@ SELECT tenant, id, embedding_id, version, subject, scope, project, agent, sessio
        created_at, updated_at
 FROM memory
 WHERE tenant = %(tenant)s AND id = %(id)s AND deleted_at IS NULL
+  AND (expires_at IS NULL OR expires_at > now())
 FOR UPDATE;
