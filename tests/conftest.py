@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
+from tests.seaweed import S3Server, running_s3
 from tests.servers import PostgresServer, running_postgres, running_valkey, sweep, temporary_home
+from tests.tcp_postgres import TcpPostgres, tcp_postgres
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +60,27 @@ def valkey_url(valkey_server: str) -> str:
     with redis.Redis.from_url(valkey_server) as client:
         client.flushall()
     return valkey_server
+
+
+@pytest.fixture(scope="session")
+def s3_server(server_home: Path) -> Iterator[S3Server]:
+    """An S3 server for the session: its endpoint, keys and certificate."""
+    home = server_home / "seaweed"
+    home.mkdir()
+    with running_s3(home) as server:
+        yield server
+
+
+@pytest.fixture
+def s3_bucket(s3_server: S3Server) -> str:
+    """Name of an empty bucket of the test's own."""
+    name = f"test-{uuid.uuid4().hex[:16]}"
+    s3_server.other_client().mkdir(name)
+    return name
+
+
+@pytest.fixture(scope="session")
+def tcp_postgres_server() -> Iterator[TcpPostgres]:
+    """A PostgreSQL on TCP with passwords, for the session."""
+    with temporary_home() as home, tcp_postgres(home) as server:
+        yield server

@@ -11,6 +11,7 @@ from psycopg_pool import PoolTimeout
 from core.errors import Busy, EngineError, Misconfigured, Permanent, Refused, Unavailable
 
 _BUSY = {"40001", "40P01", "55P03"}
+_UNAVAILABLE = {"25006"}  # read only: the server that was the primary is a replica now
 _MISCONFIGURED = {"3D000", "42501", "42P01", "42883", "42703", "0A000"}
 _MISCONFIGURED_CLASSES = {"28", "42"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58", "XX"}
@@ -52,7 +53,7 @@ def translate(error: psycopg.Error) -> EngineError:
         return Unavailable("PostgreSQL did not answer within the statement timeout")
     if state in _MISCONFIGURED or state[:2] in _MISCONFIGURED_CLASSES:
         return Misconfigured(f"{message}: {error.diag.message_primary}")
-    if state[:2] in _UNAVAILABLE_CLASSES:
+    if state in _UNAVAILABLE or state[:2] in _UNAVAILABLE_CLASSES:
         return Unavailable(message)
     if state[:2] in _VALUE_CLASSES:
         return Refused(f"{message}: {error.diag.constraint_name or 'a value does not fit its column'}")
