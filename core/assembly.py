@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from core.adapters.embedded_valkey import start_valkey, stop_valkey
 from core.adapters.no_cache import NoCache
 from core.adapters.qdrant_edge import EdgeIndex
 from core.adapters.redis_cache import RedisCache
+from core.adapters.redis_locks import RedisLocks
 from core.adapters.redis_server import RedisServer
 from core.adapters.wordllama_embedder import WordLlamaEmbedder
 from core.batch.embed import EmbedWork
@@ -27,7 +28,7 @@ from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
 from core.model.space import EmbeddingSpace
-from core.ports import Cache, Embedder, VectorIndex
+from core.ports import BlobStore, Cache, Embedder, Locks, VectorIndex
 from core.read.reader import Reader
 from core.record.database import Database, Limits
 from core.record.memories import Place, Position
@@ -41,6 +42,8 @@ from core.write.ingest import Ingest, Ingested
 from core.write.writer import Writer, Written
 
 logger = logging.getLogger(__name__)
+
+CACHE_PREFIX = "memory:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,24 +145,112 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
     PostgreSQL alone; the cache and the index are reached when they are first used.
     """
     with ExitStack() as opened:
-        database = Database(prepare_record(settings), _limits(settings))
+        database = Database(prepare_record(settings), limits_of(settings))
         database.open()
         opened.callback(database.close)
-        cache = _cache(settings)
-        opened.callback(cache.close)
-        index = EdgeIndex(settings.home / "vectors", wait=settings.index_wait)
-        opened.callback(index.close)
-        embedder = WordLlamaEmbedder(settings.embedding_dimensions)
-        opened.callback(embedder.close)
+        cache = opened.enter_context(open_cache(settings))
+        index = opened.enter_context(closing(open_index(settings)))
+        embedder = opened.enter_context(closing(open_embedder(settings)))
         stores = Stores(database=database, index=index, cache=cache, embedder=embedder)
         yield Engine(settings, stores, lambda: f"mem_{ULID()}")
 
 
+def open_index(settings: Settings) -> VectorIndex:
+    """The vector index the settings name; nothing is connected yet. Raises Misconfigured."""
+    if settings.qdrant_url is None:
+        return EdgeIndex(settings.home / "vectors", wait=settings.index_wait)
+    # Importing its client takes most of a second, which an embedded engine does not need to wait.
+    from core.adapters.qdrant_requests import QdrantOptions
+    from core.adapters.qdrant_server import QdrantIndex
+
+    key = settings.qdrant_api_key
+    return QdrantIndex(
+        QdrantOptions(
+            url=settings.qdrant_url,
+            api_key=None if key is None else key.get_secret_value(),
+            ca_file=settings.qdrant_ca_file,
+            client_certificate=settings.qdrant_certificate,
+            client_key=settings.qdrant_certificate_key,
+            prefer_grpc=settings.qdrant_grpc_port > 0,
+            grpc_port=settings.qdrant_grpc_port or 6334,
+            timeout=settings.qdrant_timeout,
+            vectors_on_disk=settings.qdrant_on_disk,
+            quantization=settings.qdrant_quantization,
+        )
+    )
+
+
+def open_embedder(settings: Settings) -> Embedder:
+    """The model the settings name; it is loaded when it is first used."""
+    return WordLlamaEmbedder(settings.embedding_dimensions)
+
+
+def open_blobs(settings: Settings) -> BlobStore:
+    """The object store the settings name; nothing is connected yet. Raises Misconfigured."""
+    # Its libraries take half a second to import, and only batch jobs need them.
+    from core.adapters.fsspec_blobs import open_folder, open_s3
+    from core.adapters.s3_options import S3Options
+
+    place = settings.objects_url or str(settings.home / "objects")
+    if not place.startswith("s3://"):
+        return open_folder(Path(place))
+    bucket, _, prefix = place.removeprefix("s3://").partition("/")
+    secret = settings.s3_secret
+    return open_s3(
+        S3Options(
+            bucket=bucket,
+            prefix=prefix,
+            endpoint=settings.s3_endpoint,
+            region=settings.s3_region,
+            key_id=settings.s3_key_id,
+            secret=None if secret is None else secret.get_secret_value(),
+            ca_file=settings.s3_ca_file,
+            kms_key=settings.s3_kms_key,
+            client=settings.s3_client,
+        )
+    )
+
+
+@contextmanager
+def open_cache(settings: Settings) -> Iterator[Cache]:
+    """The cache the settings name; one that keeps nothing, with a warning, where the embedded one cannot start."""
+    server = redis_server(settings) if settings.cache else None
+    if server is None:
+        yield NoCache()
+        return
+    with closing(server):
+        yield RedisCache(server, prefix=CACHE_PREFIX)
+
+
+def locks_of(server: RedisServer) -> Locks:
+    """The locks on the cache's server."""
+    return RedisLocks(server, prefix=f"{CACHE_PREFIX}lock:")
+
+
+def redis_server(settings: Settings) -> RedisServer | None:
+    """The Redis or Valkey the settings name, not connected yet; None where the embedded one cannot start.
+
+    Raises Misconfigured for a URL that cannot be used.
+    """
+    if settings.redis_url is not None:
+        return RedisServer(settings.redis_url.get_secret_value(), timeout=settings.cache_timeout)
+    try:
+        return RedisServer(start_valkey(settings.home), timeout=settings.cache_timeout)
+    except EngineError as problem:
+        logger.warning("working without the embedded cache: %s", problem.message)
+        return None
+
+
 def prepare_record(settings: Settings) -> str:
     """URL of the record, its server started if it is the embedded one, its schema up to date."""
-    url = start_postgres(settings.home) if settings.postgres_url is None else settings.postgres_url.get_secret_value()
+    url = record_url(settings)
     migrate(url)
     return url
+
+
+def record_url(settings: Settings) -> str:
+    """URL of the record; its server is started if it is the embedded one."""
+    return start_postgres(settings.home) if settings.postgres_url is None else settings.postgres_url.get_secret_value()
 
 
 def stop_embedded(settings: Settings) -> list[str]:
@@ -168,18 +259,8 @@ def stop_embedded(settings: Settings) -> list[str]:
     return [name for name, stop in stops.items() if stop(settings.home)]
 
 
-def _cache(settings: Settings) -> Cache:
-    if not settings.cache:
-        return NoCache()
-    try:
-        url = start_valkey(settings.home) if settings.redis_url is None else settings.redis_url.get_secret_value()
-    except EngineError as problem:
-        logger.warning("working without the embedded cache: %s", problem.message)
-        return NoCache()
-    return RedisCache(RedisServer(url, timeout=settings.cache_timeout), prefix="memory:")
-
-
-def _limits(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> Limits:
+    """Time limits and number of connections for PostgreSQL."""
     return Limits(
         statement=settings.statement_timeout,
         lock=settings.lock_timeout,

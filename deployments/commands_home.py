@@ -83,10 +83,12 @@ def stores_of(settings: Settings) -> dict[str, str]:
     else:
         cache = "yours (MEMORY_REDIS_URL)"
     embedded = settings.postgres_url is None
+    objects = settings.objects_url or f"the folder {home / 'objects'}"
     return {
         "record": f"embedded PostgreSQL in {home / 'postgres'}" if embedded else "yours (MEMORY_POSTGRES_URL)",
         "cache": cache,
-        "index": f"Qdrant Edge in {home / 'vectors'}",
+        "index": f"Qdrant Edge in {home / 'vectors'}" if settings.qdrant_url is None else "yours (MEMORY_QDRANT_URL)",
+        "objects": objects if settings.objects_url is None else "yours (MEMORY_OBJECTS_URL)",
         "embedding": f"{settings.embedding_provider}, {settings.embedding_dimensions} dimensions",
     }
 

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from core.errors import Unavailable
+from core.errors import Misconfigured, Unavailable
 
 QUIET = {
     # No server has to be set up: Prefect starts one on this machine and ends it with the process.
@@ -26,8 +26,13 @@ QUIET = {
 def settle_prefect(home: Path) -> None:
     """Set what nobody has set: whoever runs a Prefect server (`PREFECT_API_URL`) keeps it.
 
-    To be called before Prefect is first imported, which reads the environment once.
+    To be called before Prefect is first imported, which reads the environment once. Raises Misconfigured
+    when the home folder cannot be made.
     """
+    try:
+        home.mkdir(parents=True, exist_ok=True)  # Prefect makes the last folder of its path, not those above
+    except OSError as error:
+        raise Misconfigured(f"cannot make the folder {home}: {error.strerror}") from error
     os.environ.setdefault("PREFECT_HOME", str(home.resolve() / "prefect"))
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)

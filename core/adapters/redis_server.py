@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -25,7 +26,7 @@ from redis.exceptions import RedisClusterException
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from core.errors import Misconfigured
+from core.errors import Misconfigured, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,15 @@ SENTINEL_PORT = 26379
 CLUSTER_TRIES = 3  # a slot that has moved costs one more try
 
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server's version, whether it makes room when it is full, and whether it writes to disk."""
+
+    version: str
+    evicts: bool
+    keeps_on_disk: bool
 
 
 class RedisServer:
@@ -70,6 +80,19 @@ class RedisServer:
             return None
         self._pause = 0.0
         return answer
+
+    def describe(self) -> ServerState:
+        """What the server says of itself. Raises Unavailable."""
+        told = self.ask(lambda client: client.info())
+        if told is None:
+            raise Unavailable("the cache is out of reach, or refuses to say what it is")
+        flat = next(iter(told.values())) if told and isinstance(next(iter(told.values())), dict) else told
+        name = str(flat.get("server_name", "redis")).capitalize()
+        return ServerState(
+            version=f"{name} {flat.get(f'{name.lower()}_version', flat.get('redis_version', 'of unknown version'))}",
+            evicts=flat.get("maxmemory_policy") != "noeviction" or not flat.get("maxmemory"),
+            keeps_on_disk=bool(flat.get("aof_enabled")) or int(flat.get("rdb_saves", 0)) > 0,
+        )
 
     def close(self) -> None:
         """Close the connections."""

@@ -12,7 +12,7 @@ from core.errors import Busy, EngineError, Misconfigured, Permanent, Refused, Un
 
 _BUSY = {"40001", "40P01", "55P03"}
 _UNAVAILABLE = {"25006"}  # read only: the server that was the primary is a replica now
-_MISCONFIGURED = {"3D000", "42501", "42P01", "42883", "42703", "0A000"}
+_MISCONFIGURED = {"3D000", "42501", "42P01", "42883", "42703", "0A000", "22023"}
 _MISCONFIGURED_CLASSES = {"28", "42"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58", "XX"}
 _VALUE_CLASSES = {"22", "23"}

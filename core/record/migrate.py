@@ -85,6 +85,17 @@ def migrate(url: str, limits: Limits = _LIMITS) -> list[int]:
     return [migration.number for migration in pending]
 
 
+def is_current(url: str, limits: Limits) -> bool:
+    """Whether a database needs no migration. Raises as `migrate` does."""
+    with translated(), connect(url, limits) as session:
+        return not pending(session)
+
+
+def pending(session: Session) -> list[str]:
+    """Names of the migrations a database still lacks. Raises Misconfigured, as `migrate` does."""
+    return [migration.name for migration in _pending(_applied(session) if _is_there(session) else {})]
+
+
 def _is_there(session: Session) -> bool:
     row = session.execute("SELECT to_regclass('schema_migration') IS NOT NULL AS there").fetchone()
     return row is not None and bool(row["there"])

@@ -1,7 +1,7 @@
 """The named queries: one file each below `queries/`, read once.
 
-The first line of a file is `-- as: app` or `-- as: worker`, the role it runs under; tests EXPLAIN
-every query under that role on a migrated database.
+The first line of a file is `-- as: app` or `-- as: worker`, the role it runs under (or `-- as: owner`,
+whoever connects); tests EXPLAIN every query under that role on a migrated database.
 """
 
 from __future__ import annotations

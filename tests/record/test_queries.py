@@ -18,7 +18,7 @@ from core.record.queries import query, query_names
 from core.write.writer import Writer
 
 Admin = psycopg.Connection[DictRow]
-ROLES = {"-- as: app": "memory_app", "-- as: worker": "memory_worker"}
+ROLES = {"-- as: app": "memory_app", "-- as: worker": "memory_worker", "-- as: owner": "none"}
 EXECUTED = {"memory_incoming", "memory_incoming_copy"}  # CREATE TABLE and COPY cannot be explained
 NEEDS_INCOMING = {"memory_incoming_copy", "memory_store_incoming"}
 ROWS = 2000

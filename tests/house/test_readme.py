@@ -1,0 +1,46 @@
+"""The README says what is so: settings, their defaults, commands and the tests it names exist."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from core.settings import Settings
+from deployments.cli import app
+from tests.house.source import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TESTS = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py")))
+DEFAULTS = re.findall(r"^\| `(MEMORY_\w+)`[^|]* \| ([^|]+) \|", README, re.MULTILINE)
+
+
+def test_every_test_it_names_exists() -> None:
+    named = re.findall(r"`(test_\w+)`", README)
+    assert len(named) > 10
+    assert [name for name in named if f"def {name}(" not in TESTS] == []
+
+
+def test_every_setting_it_names_exists() -> None:
+    ours = {name for name in re.findall(r"`MEMORY_(\w+)", README) if "PASSWORD" not in name}
+    assert ours
+    assert {name.lower() for name in ours} <= set(Settings.model_fields)
+
+
+@pytest.mark.parametrize(("name", "said"), DEFAULTS)
+def test_defaults_are_as_it_says(name: str, said: str) -> None:
+    default = Settings.model_fields[name.removeprefix("MEMORY_").lower()].default
+    if isinstance(default, timedelta):
+        assert said.partition(",")[0] == f"{default.total_seconds():g} s"
+    elif default is not None:
+        assert said.partition(",")[0].strip("` ").lower() == str(default).lower()
+    else:
+        assert said in ("embedded", "the folder `objects` in home")
+
+
+def test_every_command_is_in_its_table() -> None:
+    shown = set(re.findall(r"`memory ([a-z-]+)", README))
+    commands = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    assert commands == shown & commands
+    assert shown <= commands
