@@ -169,8 +169,8 @@ def open_index(settings: Settings) -> VectorIndex:
             url=settings.qdrant_url,
             api_key=None if key is None else key.get_secret_value(),
             ca_file=settings.qdrant_ca_file,
-            client_certificate=settings.qdrant_certificate,
-            client_key=settings.qdrant_certificate_key,
+            client_certificate=settings.qdrant_certificate_file,
+            client_key=settings.qdrant_certificate_key_file,
             prefer_grpc=settings.qdrant_grpc_port > 0,
             grpc_port=settings.qdrant_grpc_port or 6334,
             timeout=settings.qdrant_timeout,
@@ -205,7 +205,7 @@ def open_blobs(settings: Settings) -> BlobStore:
             key_id=settings.s3_key_id,
             secret=None if secret is None else secret.get_secret_value(),
             ca_file=settings.s3_ca_file,
-            kms_key=settings.s3_kms_key,
+            kms_key=settings.s3_kms_key_id,
             client=settings.s3_client,
         )
     )

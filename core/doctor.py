@@ -13,7 +13,6 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from ulid import ULID
 
 from core.assembly import (
     limits_of,
@@ -111,7 +110,7 @@ def _cache(settings: Settings) -> Iterator[Finding]:
             advice = "switch off save and appendonly: erased content must be in no file of a cache"
             yield Finding(store="cache", check="disk", verdict=Verdict.WARNING, detail="writes to disk", advice=advice)
         started = time.monotonic()
-        ours = locks_of(server).take(PROBE, str(ULID()), timedelta(milliseconds=1))
+        ours = locks_of(server).take(PROBE, str(uuid.uuid4()), timedelta(milliseconds=1))
         lasted = timedelta(seconds=time.monotonic() - started)
         verdict = Verdict.PROBLEM if ours is None else Verdict.OK if lasted < SLOW_CACHE else Verdict.WARNING
         advices = {
@@ -157,7 +156,7 @@ def _objects(settings: Settings) -> Iterator[Finding]:
 
 def _objects_work(blobs: BlobStore) -> Finding:
     """An object is put, listed, read and removed."""
-    key, data = f"{PROBE}/{ULID()}", b"probe"
+    key, data = f"{PROBE}/{uuid.uuid4()}", b"probe"
     blobs.put(key, data)
     try:
         complete = blobs.get(key) == data and [one.key for one in blobs.list(f"{PROBE}/") if one.key == key] == [key]

@@ -74,6 +74,9 @@ class VectorIndex(Protocol):
     def vectors(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Vector]:
         """Stored vectors (normalised) of the points that are there."""
 
+    def vectors_of_texts(self, collection: str, tenant: str, hashes: Sequence[str]) -> dict[str, Vector]:
+        """For each text hash that some point of this tenant carries, that point's vector."""
+
     def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
         """The `limit` nearest points that meet the selection, nearest first."""
 

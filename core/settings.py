@@ -49,8 +49,8 @@ class Settings(BaseSettings):
     )
     qdrant_api_key: SecretStr | None = Field(None, description="API key of your Qdrant")
     qdrant_ca_file: Path | None = Field(None, description="Certificate of the authority your Qdrant is vouched for by")
-    qdrant_certificate: Path | None = Field(None, description="Client certificate for your Qdrant")
-    qdrant_certificate_key: Path | None = Field(None, description="Key of the client certificate")
+    qdrant_certificate_file: Path | None = Field(None, description="Client certificate for your Qdrant")
+    qdrant_certificate_key_file: Path | None = Field(None, description="Key of the client certificate")
     qdrant_grpc_port: int = Field(0, ge=0, le=65535, description="Port of gRPC, usually 6334; 0: over REST")
     qdrant_timeout: Span = Field(timedelta(seconds=10), gt=timedelta(0))
     qdrant_on_disk: bool = Field(False, description="Keep new collections' vectors on disk, not in memory")
@@ -65,7 +65,9 @@ class Settings(BaseSettings):
     s3_key_id: str | None = Field(None, description="Key id; without it the usual AWS chain is asked")
     s3_secret: SecretStr | None = Field(None, description="Secret of the key id")
     s3_ca_file: Path | None = Field(None, description="Certificate of the authority your S3 server is vouched for by")
-    s3_kms_key: str | None = Field(None, description="Id of the KMS key objects are encrypted with; never a key itself")
+    s3_kms_key_id: str | None = Field(
+        None, description="Id of the KMS key objects are encrypted with; never a key itself"
+    )
     s3_client: Literal["s3fs", "obstore"] = Field("s3fs", description="The library that speaks S3; obstore is faster")
     cache: bool = Field(True, description="Use the cache at all; without it everything works, some things slower")
 
@@ -104,12 +106,12 @@ class Settings(BaseSettings):
         """What can only be a mistake. `memory doctor` tells of what is merely unwise."""
         if (self.s3_key_id is None) != (self.s3_secret is None):
             raise ValueError("s3_key_id and s3_secret: give both or neither")
-        if (self.qdrant_certificate is None) != (self.qdrant_certificate_key is None):
-            raise ValueError("qdrant_certificate and qdrant_certificate_key: give both or neither")
+        if (self.qdrant_certificate_file is None) != (self.qdrant_certificate_key_file is None):
+            raise ValueError("qdrant_certificate_file and qdrant_certificate_key_file: give both or neither")
         if self.qdrant_url is None and self.qdrant_api_key is not None:
             raise ValueError("qdrant_api_key without qdrant_url: whose key is it?")
-        if self.s3_kms_key is not None and not (self.objects_url or "").startswith("s3://"):
-            raise ValueError("s3_kms_key without objects_url = s3://…: a folder is not encrypted by it")
+        if self.s3_kms_key_id is not None and not (self.objects_url or "").startswith("s3://"):
+            raise ValueError("s3_kms_key_id without objects_url = s3://…: a folder is not encrypted by it")
         return self
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from core.adapters.server_orphans import end_orphans
 from core.assembly import open_engine, stop_embedded
 from core.model.outbox import SetAside
 from core.settings import Settings, load_settings
@@ -12,6 +13,7 @@ from deployments import options
 from deployments.output import say, show_json, show_table
 
 SET_ASIDE_SHOWN = 20
+PREFECT_SERVER = "prefect.server.api.server"
 
 
 def init(as_json: options.AsJson = False) -> None:
@@ -62,11 +64,16 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
 def down(as_json: options.AsJson = False) -> None:
     """Stop the embedded servers of this home. The data stays; the next command starts them again.
 
+    What a killed run left of Prefect is ended too.
+
     \b
     Example:
       memory down
     """
-    stopped = stop_embedded(load_settings())
+    settings = load_settings()
+    stopped = stop_embedded(settings)
+    if end_orphans(PREFECT_SERVER, "PREFECT_HOME", str(settings.home.resolve() / "prefect")):
+        stopped.append("prefect")
     if as_json:
         show_json({"stopped": stopped})
     else:

@@ -136,6 +136,20 @@ class EdgeIndex:
             records = shard.retrieve(list(ids), with_payload=False, with_vector=True)
             return {_uuid(record.id): np.asarray(record.vector[_VECTOR], dtype=np.float32) for record in records}
 
+    def vectors_of_texts(self, collection: str, tenant: str, hashes: Sequence[str]) -> dict[str, Vector]:
+        """For each text hash that some point of this tenant carries, that point's vector."""
+        found: dict[str, Vector] = {}
+        missing = list(dict.fromkeys(hashes))
+        with self._call(collection) as shard:
+            while missing:
+                records, _ = shard.scroll(_carrying(tenant, missing))
+                for record in records:
+                    found[record.payload["text_hash"]] = np.asarray(record.vector[_VECTOR], dtype=np.float32)
+                if len(records) < len(missing):
+                    break  # that was all; else one text may have filled the page
+                missing = [one for one in missing if one not in found]
+        return found
+
     def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
         """The nearest points that meet the selection, nearest first. Raises BadAnswer, Refused, as `upsert` does."""
         row = _unit_rows([vector], self._width(collection))[0]
@@ -341,6 +355,13 @@ def _filter(selection: Selection) -> edge.Filter:
         must.append(edge.FieldCondition(key="created_at", range=span))
     gone = edge.FieldCondition(key="expires_at", range=edge.RangeDateTime(lte=as_rfc3339(selection.alive_at)))
     return edge.Filter(must=must, must_not=[gone])
+
+
+def _carrying(tenant: str, hashes: Sequence[str]) -> edge.ScrollRequest:
+    """A page of one tenant's points with these text hashes. Each page that is full finds at least one more hash."""
+    any_of = edge.FieldCondition(key="text_hash", match=edge.MatchAny(any=list(hashes)))
+    chosen = edge.Filter(must=[_equals("tenant", tenant), any_of])
+    return edge.ScrollRequest(limit=len(hashes), filter=chosen, with_payload=["text_hash"], with_vector=True)
 
 
 def _equals(field: str, value: str) -> edge.FieldCondition:

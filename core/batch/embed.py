@@ -41,6 +41,7 @@ class Report:
 
     tenant: str
     embedded: int = 0
+    reused: int = 0
     payload_only: int = 0
     deleted: int = 0
     unchanged: int = 0
@@ -54,11 +55,11 @@ class Report:
     @property
     def worked(self) -> int:
         """Entries brought to an end."""
-        return self.embedded + self.payload_only + self.deleted + self.unchanged
+        return self.embedded + self.reused + self.payload_only + self.deleted + self.unchanged
 
     def plus(self, other: Report | Outcome) -> Report:
         """This report with the figures of another, or of one more batch, added."""
-        names = ("embedded", "payload_only", "deleted", "unchanged", "requeued", "lost")
+        names = ("embedded", "reused", "payload_only", "deleted", "unchanged", "requeued", "lost")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         count = other.set_aside_count if isinstance(other, Report) else len(other.set_aside)
         shown = dict(list({**self.set_aside, **other.set_aside}.items())[:SAMPLE])

@@ -15,6 +15,7 @@ from datetime import timedelta
 
 from core.errors import NotFound
 from core.index.places import Places
+from core.index.texts_under_way import TextsUnderWay
 from core.index.vectors import embed_all
 from core.model.generation import Generation
 from core.model.memory import Memory, embedding_id
@@ -29,13 +30,20 @@ from core.record.outbox import Outbox, enqueue
 
 # An entry claimed this often without any end was there each time a worker died: it is the likely cause.
 MAX_ATTEMPTS = 5
+# How long a batch waits for another that embeds the same text, in seconds; its lease is asked for after that.
+PATIENCE = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What became of a batch. `lost` entries had been taken over by another worker."""
+    """What became of a batch.
+
+    `embedded` entries got the vector of an embedding made now, `reused` ones a vector that was already paid
+    for; `lost` ones had been taken over by another worker.
+    """
 
     embedded: int = 0
+    reused: int = 0
     payload_only: int = 0
     deleted: int = 0
     unchanged: int = 0
@@ -55,6 +63,7 @@ class _Batch:
     texts: dict[str, str] = field(default_factory=dict)
     same_text: set[str] = field(default_factory=set)
     vectors: dict[str, Vector] = field(default_factory=dict)
+    reused: set[str] = field(default_factory=set)
     outcome: Outcome = field(default_factory=Outcome)
 
     @property
@@ -84,6 +93,7 @@ class Indexer:
         self._index = index
         self._embedder_of = embedder_of
         self._places = Places(index)
+        self._under_way = TextsUnderWay(PATIENCE)
 
     def bring(self, claim: Claim) -> Outcome:
         """Do all of a claim's index work, and end each of its entries: finished, released or set aside.
@@ -95,9 +105,11 @@ class Indexer:
         batch = self._read(claim)
         self._set_aside_killers(batch)
         self._sort(batch)
-        self._embed(batch)
-        self._keep_ours(batch)
-        self._write(batch)
+        hashes = [batch.payloads[memory_id].stamp.text_hash for memory_id in batch.texts]
+        with self._under_way.taken(batch.generation.collection, hashes):
+            self._embed(batch)
+            self._keep_ours(batch)
+            self._write(batch)
         return self._look_again(batch)
 
     def _read(self, claim: Claim) -> _Batch:
@@ -152,7 +164,8 @@ class Indexer:
             return self._index.stamps(generation.collection, ids)
 
     def _embed(self, batch: _Batch) -> None:
-        """Vectors for the `texts` that have none yet; texts that are equal are embedded once."""
+        """Vectors for the `texts` that have none yet: those already paid for, then equal texts embedded once."""
+        self._reuse(batch)
         missing = {memory_id: text for memory_id, text in batch.texts.items() if memory_id not in batch.vectors}
         if not missing:
             return
@@ -167,6 +180,21 @@ class Indexer:
         batch.vectors.update(
             {memory_id: embedded.vectors[hashes[memory_id]] for memory_id in hashes if memory_id not in refused}
         )
+
+    def _reuse(self, batch: _Batch) -> None:
+        """Take the vectors of texts that the tenant's collection holds for some other memory, or an older version."""
+        hashes = {
+            memory_id: batch.payloads[memory_id].stamp.text_hash
+            for memory_id in batch.texts
+            if memory_id not in batch.vectors
+        }
+        if not hashes:
+            return
+        generation = batch.generation
+        known = self._index.vectors_of_texts(generation.collection, generation.tenant, sorted(set(hashes.values())))
+        reused = {memory_id: known[one] for memory_id, one in hashes.items() if one in known}
+        batch.vectors.update(reused)
+        batch.reused.update(reused)
 
     def _set_aside(self, batch: _Batch, memory_id: str, reason: str) -> None:
         self._outbox.set_aside(batch.claim, memory_id, reason)
@@ -192,7 +220,8 @@ class Indexer:
             tenant = batch.generation.tenant
             versions = {embedding_id(tenant, memory_id): version for memory_id, version in batch.unwanted.items()}
             self._index.delete(collection, versions)
-        batch.outcome.embedded = len(points)
+        batch.outcome.reused = len(batch.reused & batch.vectors.keys())
+        batch.outcome.embedded = len(points) - batch.outcome.reused
         batch.outcome.deleted = len(batch.unwanted)
 
     def _write_payloads(self, batch: _Batch) -> None:

@@ -15,10 +15,11 @@ from core.model.memory import Memory
 Vector = NDArray[np.float32]
 FieldKind = Literal["keyword", "float", "datetime"]
 
-# Every field a query can filter by, each with a payload index made before the first point. Guards read the
-# version and the text hash of points they name by id, for which an index is only memory.
+# Every field points are looked up by, each with a payload index made before the first point. Guards read the
+# version of points they name by id, for which an index is only memory.
 PAYLOAD_FIELDS: dict[str, FieldKind] = {
     "tenant": "keyword",
+    "text_hash": "keyword",
     "scope": "keyword",
     "project": "keyword",
     "agent": "keyword",

@@ -8,12 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 from core.batch.embed import Portion, plan, step, total
 from core.errors import BadAnswer, Misconfigured, Refused, Unavailable
 from core.index.indexer import Indexer
 from core.model.memory import Draft, embedding_id
+from core.model.names import collection_name, index_group
 from core.model.outbox import Backlog
 from core.model.point import Payload
 from tests.batch.conftest import Parts
@@ -204,6 +206,41 @@ def test_a_wrong_setting_stops_the_step_and_sets_nothing_aside(parts: Parts) -> 
     assert [(one.waiting, one.set_aside) for one in parts.outbox.backlog(["t"])] == [(10, 0)]
     parts.drain()
     parts.assert_in_step()
+
+
+def test_a_text_that_was_paid_for_is_not_embedded_again_for_another_memory(parts: Parts) -> None:
+    parts.writer.write("t", Draft(id="first", content="green tea"))
+    parts.drain()
+    parts.writer.write("t", Draft(id="second", content="green tea", importance=0.9))
+    parts.writer.write("t", Draft(id="third", content="black tea"))
+    report = parts.drain()
+    assert (report.reused, report.embedded, parts.embedder.texts) == (1, 1, ["green tea", "black tea"])
+    first, second = (embedding_id("t", name) for name in ("first", "second"))
+    stored = parts.index.vectors(collection_name(index_group("t"), 1), [first, second])
+    assert np.array_equal(stored[first], stored[second])
+    parts.assert_in_step()
+
+
+def test_a_text_that_comes_back_is_not_embedded_again_while_its_vector_is_kept(parts: Parts) -> None:
+    for name, content in (("a", "green tea"), ("b", "green tea"), ("a", "black tea"), ("a", "green tea")):
+        parts.writer.write("t", Draft(id=name, content=content))
+        parts.drain()
+    assert parts.embedder.texts == ["green tea", "black tea"]
+    parts.assert_in_step()
+
+
+def test_of_two_thousand_equal_texts_in_one_drain_one_is_embedded(parts: Parts) -> None:
+    list(parts.writer.write_many("t", [Draft(id=f"m{n}", content="green tea") for n in range(2000)]))
+    parts.work = replace(parts.work, batch=100, workers=4)
+    report = parts.drain()
+    assert (report.embedded + report.reused, parts.embedder.texts) == (2000, ["green tea"])
+    parts.assert_in_step()
+
+
+def test_another_tenants_vector_of_the_same_text_is_not_taken(parts: Parts) -> None:
+    for tenant in ("t", "u"):
+        parts.writer.write(tenant, Draft(content="green tea"))
+        assert parts.drain(tenant).embedded == 1
 
 
 def test_tenants_keep_to_their_own_collections(parts: Parts) -> None:

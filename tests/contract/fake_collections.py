@@ -48,6 +48,9 @@ class MemoryCollections:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _points(self, collection: str) -> list[tuple[uuid.UUID, Point]]:
+        return list(self._named(collection).points.items())
+
     def _named(self, collection: str) -> Collection:
         if collection not in self._collections:
             raise NotFound(f"there is no {collection}")

@@ -39,21 +39,22 @@ class MemoryIndex(MemoryCollections):
                     del points[key]
 
     def stamps(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Stamp]:
-        points = self._named(collection).points
-        return {key: points[key].payload.stamp for key in ids if key in points}
+        return {key: point.payload.stamp for key, point in self._points(collection) if key in set(ids)}
 
     def vectors(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Vector]:
-        points = self._named(collection).points
-        return {key: points[key].vector for key in ids if key in points}
+        return {key: point.vector for key, point in self._points(collection) if key in set(ids)}
+
+    def vectors_of_texts(self, collection: str, tenant: str, hashes: Sequence[str]) -> dict[str, Vector]:
+        own = [point for _, point in self._points(collection) if point.payload.fields["tenant"] == tenant]
+        return {p.payload.stamp.text_hash: p.vector for p in own if p.payload.stamp.text_hash in hashes}
 
     def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
         asked = unit(vector, self._named(collection).dimensions)
-        points = list(self._named(collection).points.items())
-        hits = [Hit(key, float(np.dot(asked, p.vector))) for key, p in points if meets(p.payload.fields, selection)]
-        return sorted(hits, key=lambda hit: -hit.score)[:limit]
+        met = [(key, p) for key, p in self._points(collection) if meets(p.payload.fields, selection)]
+        return sorted((Hit(key, float(np.dot(asked, p.vector))) for key, p in met), key=lambda hit: -hit.score)[:limit]
 
     def scroll(self, collection: str) -> Iterator[tuple[uuid.UUID, Stamp]]:
-        yield from sorted((key, point.payload.stamp) for key, point in list(self._named(collection).points.items()))
+        yield from sorted((key, point.payload.stamp) for key, point in self._points(collection))
 
     def count(self, collection: str) -> int:
-        return len(self._named(collection).points)
+        return len(self._points(collection))

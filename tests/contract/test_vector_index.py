@@ -25,7 +25,8 @@ from core.model.version import CEILING, EPOCH_UNIT
 from core.ports import VectorIndex
 from tests.contract import vector_index as words
 from tests.contract.fake_index import MemoryIndex
-from tests.contract.vector_index import NOW, ONES, found, key, payload, point, selection, vec
+from tests.contract.qdrant_engines import LOCAL_MODE_DIFFERS, NO_SERVER, URL, local_mode, server
+from tests.contract.vector_index import NOW, ONES, found, key, payload, point, refused, selection, unit, vec
 
 
 def edge(root: Path) -> VectorIndex:
@@ -39,11 +40,14 @@ def memory(_root: Path) -> VectorIndex:
 
 
 # Another engine joins the contract by a line here.
-ENGINES: list[Callable[[Path], VectorIndex]] = [edge, memory]
+ENGINES = [edge, memory, local_mode, pytest.param(server, marks=pytest.mark.skipif(not URL, reason=NO_SERVER))]
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
 
 @pytest.fixture(params=ENGINES, ids=lambda engine: engine.__name__)
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorIndex]:
+    if request.param is local_mode and (reason := LOCAL_MODE_DIFFERS.get(request.node.name)):
+        pytest.skip(reason)
     opened: VectorIndex = request.param(tmp_path)
     opened.create("c.g1", 4)
     yield opened
@@ -82,16 +86,18 @@ def test_of_one_point_twice_in_a_batch_the_newest_stays(index: VectorIndex) -> N
     assert index.stamps("c.g1", [key()]) == {key(): Stamp(9, "again")}
 
 
-def test_big_batches_arrive_whole_with_versions_alike_and_apart(index: VectorIndex) -> None:
-    index.upsert("c.g1", [point(str(number), version=1) for number in range(5000)])
-    assert index.count("c.g1") == 5000
-    index.upsert("c.g1", [point(str(number), version=number) for number in range(2500)])
-    index.set_payload("c.g1", [payload(str(number), version=3000) for number in range(2400)])
-    stamps = index.stamps("c.g1", [key(str(number)) for number in range(5000)])
-    versions = [stamps[key(str(number))].version for number in range(5000)]
-    assert versions == [3000] * 2400 + list(range(2400, 2500)) + [1] * 2500
-    index.delete("c.g1", {key(str(number)): 1 + number % 2400 for number in range(5000)})
-    assert index.count("c.g1") == 2500
+@pytest.mark.parametrize("many", [600, 5000])
+def test_big_batches_arrive_whole_with_versions_alike_and_apart(index: VectorIndex, many: int) -> None:
+    half, most = many // 2, many // 2 - many // 50
+    index.upsert("c.g1", [point(str(number), version=1) for number in range(many)])
+    assert index.count("c.g1") == many
+    index.upsert("c.g1", [point(str(number), version=number) for number in range(half)])
+    index.set_payload("c.g1", [payload(str(number), version=many) for number in range(most)])
+    stamps = index.stamps("c.g1", [key(str(number)) for number in range(many)])
+    versions = [stamps[key(str(number))].version for number in range(many)]
+    assert versions == [many] * most + list(range(most, half)) + [1] * half
+    index.delete("c.g1", {key(str(number)): 1 + number % most for number in range(many)})
+    assert index.count("c.g1") == half
 
 
 def test_a_payload_is_replaced_whole_and_keeps_its_vector(index: VectorIndex) -> None:
@@ -133,6 +139,22 @@ def test_empty_writes_and_questions_do_nothing(index: VectorIndex) -> None:
     assert index.count("c.g1") == 1
     assert index.stamps("c.g1", []) == {}
     assert index.vectors("c.g1", []) == {}
+
+
+def test_texts_are_found_by_their_hash_within_the_tenant(index: VectorIndex) -> None:
+    many = [point(f"m{number}", vector=vec(1, number / 100, 0, 0), text_hash="same") for number in range(1, 60)]
+    rare = [
+        point("rare", vector=vec(0, 1, 0, 0), text_hash="rare"),
+        point("last", vector=vec(0, 0, 1, 0), text_hash="zz"),
+    ]
+    theirs = point("theirs", vector=vec(0, 0, 0, 1), tenant="other", text_hash="theirs")
+    index.upsert("c.g1", [*many, *rare, theirs])
+    found = index.vectors_of_texts("c.g1", "t", ["same", "rare", "zz", "theirs", "unknown", "rare"])
+    assert sorted(found) == ["rare", "same", "zz"]
+    np.testing.assert_allclose(found["rare"], vec(0, 1, 0, 0), atol=1e-6)
+    assert any(np.allclose(found["same"], unit(one.vector, 4), atol=1e-5) for one in many)
+    assert index.vectors_of_texts("c.g1", "other", ["same", "theirs"]).keys() == {"theirs"}
+    assert index.vectors_of_texts("c.g1", "t", []) == {}
 
 
 def test_of_points_asked_for_by_id_those_that_are_there_are_told(index: VectorIndex) -> None:
@@ -280,22 +302,6 @@ def test_an_alias_is_set_only_over_what_was_expected(index: VectorIndex) -> None
     assert refusal.value.details["current"] == "c.g1"
     index.point_alias("c.live", "c.g2", "c.g1")
     assert index.alias("c.live") == "c.g2"
-
-
-def refused(*calls: Callable[[], None]) -> list[bool]:
-    """Make the calls at once; which of them were refused?"""
-    start = threading.Barrier(len(calls))
-
-    def one(call: Callable[[], None]) -> bool:
-        start.wait(5)
-        try:
-            call()
-        except (Conflict, NotFound):
-            return True
-        return False
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(one, calls, timeout=30))
 
 
 def test_of_two_swappers_exactly_one_wins(index: VectorIndex) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from core.errors import BadAnswer
+from core.errors import BadAnswer, Conflict, NotFound
 from core.model.memory import Memory, embedding_id
 from core.model.point import Payload, Point, Stamp, Vector, as_rfc3339, payload_of
 from core.model.query import Filters, Selection
@@ -134,3 +136,19 @@ def after(stored: dict[uuid.UUID, Stamp], kind: str, items: list[tuple[str, int,
         if kind == "delete" and old is not None and old.version <= version:
             del left[key(name)]
     return left
+
+
+def refused(*calls: Callable[[], None]) -> list[bool]:
+    """Make the calls at once; which of them were refused?"""
+    start = threading.Barrier(len(calls))
+
+    def one(call: Callable[[], None]) -> bool:
+        start.wait(5)
+        try:
+            call()
+        except (Conflict, NotFound):
+            return True
+        return False
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(one, calls, timeout=30))

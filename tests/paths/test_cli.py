@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from typer.testing import CliRunner, Result
@@ -84,7 +85,7 @@ def waiting(tenant: str) -> int:
 
 def test_init_says_where_everything_is(home: Path) -> None:
     stores = as_json(run("init", "--json"))["stores"]
-    assert set(stores) == {"record", "cache", "index", "embedding"}
+    assert set(stores) == {"record", "cache", "index", "objects", "embedding"}
     assert str(home) in stores["record"]
     assert "Next:" in run("init").stdout
 
@@ -274,3 +275,27 @@ def test_the_sample_data_may_be_absent(home: Path, monkeypatch: pytest.MonkeyPat
     result = run("demo")
     assert result.exit_code == 1
     assert "checkout" in result.stderr
+
+
+def test_down_ends_what_a_killed_run_left_of_prefect(home: Path) -> None:
+    def servers() -> list[psutil.Process]:
+        marked = [one for one in psutil.process_iter() if "prefect.server.api.server" in " ".join(_told(one))]
+        return [one for one in marked if one.environ().get("PREFECT_HOME") == str(home.resolve() / "prefect")]
+
+    process = start(home, "run", "embed", "--tenant", "nobody")
+    while not servers():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait(20)  # its server still holds the pipes
+    (left,) = servers()
+    assert "prefect" in as_json(run("down", "--json"))["stopped"]
+    assert not left.is_running()
+    assert servers() == []
+
+
+def _told(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

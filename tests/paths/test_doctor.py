@@ -102,9 +102,9 @@ def test_a_role_that_passes_row_level_security_is_a_problem(database_url: str) -
             findings = list(examine_record(database_url, Limits(), lambda: datetime.now(UTC), ours=True))
         finally:
             admin.execute("ALTER ROLE memory_app NOBYPASSRLS")
-    assert [
-        one.detail for one in findings if one.verdict is Verdict.PROBLEM
-    ] == ["memory_app passes row-level security"]
+    assert [one.detail for one in findings if one.verdict is Verdict.PROBLEM] == [
+        "memory_app passes row-level security"
+    ]
 
 
 def test_tenants_served_in_another_space_are_told(chosen: dict[str, Any]) -> None:

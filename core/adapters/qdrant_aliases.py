@@ -1,0 +1,144 @@
+"""Aliases on a Qdrant server: compare and set, made by the server itself.
+
+The server has no such request. It applies the actions of one request one after another under a lock, and
+refuses to rename an alias that is not there; it does not undo what it did before an action failed. So
+each alias has a marker beside it, a second alias called `{alias}@{collection it names}`, and a swap is
+one request: rename the marker from the old to the new collection's name, point the marker at the new
+collection, point the alias there. Of two swappers one finds no marker to rename. The alias is never
+deleted, so that at no moment it names nothing; a server that dies between two actions leaves the alias
+where it was, with a marker that has gone ahead, and the next swap takes up that marker.
+
+What no request can compare is that an alias is *not* there. Of two who point an alias for the first time
+at once, the later one's collection stays, and both may be told that they won: the record's one intent a
+tenant is the lock for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from core.errors import Conflict, NotFound
+
+_AT = "@"  # in no name of ours: they are encoded
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Give an alias another name. The server refuses with "not found" when it is not there."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Make an alias name a collection, whatever it named before."""
+
+    alias: str
+    collection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Take an alias away; not there: nothing."""
+
+    alias: str
+
+
+Action = Rename | Assign | Remove
+
+
+class MarkedAliases:
+    """The protocol over three calls: all aliases, all collections, and one request of several actions."""
+
+    def __init__(
+        self,
+        listed: Callable[[], Mapping[str, str]],
+        collections: Callable[[], frozenset[str]],
+        change: Callable[[Sequence[Action]], None],
+    ) -> None:
+        self._listed = listed
+        self._collections = collections
+        self._change = change
+
+    def point(self, alias: str, collection: str, expected: str | None) -> None:
+        """Point `alias` at `collection` if it names `expected` now. Raises NotFound, Conflict."""
+        existing = self._collections()
+        if collection not in existing:
+            raise NotFound(f"there is no collection {collection}")
+        if alias in existing:
+            raise Conflict(f"{alias} is the name of a collection")
+        named = self._listed()
+        current = named.get(alias)
+        if current == collection:
+            return
+        if current != expected:
+            raise _moved(alias, current)
+        if current is not None and not _marked(named, alias):
+            named = self._adopt(alias, current)
+        refused = False
+        try:
+            self._change(swap(alias, collection, current, _marked(named, alias)))
+        except NotFound:
+            refused = True
+        self._look_again(alias, collection, refused)
+
+    def naming(self, collection: str) -> list[str]:
+        """The aliases that name a collection, anybody's, without the markers of this protocol."""
+        named, existing = self._listed(), self._collections()
+        return sorted(
+            alias
+            for alias, target in named.items()
+            if target == collection and not _is_marker(alias, named, existing | {collection})
+        )
+
+    def _adopt(self, alias: str, current: str) -> Mapping[str, str]:
+        """Give an alias made by another hand its marker; who finds anything else afterwards lost a race."""
+        self._change([Assign(marker(alias, current), current)])
+        named = self._listed()
+        if named.get(alias) != current or _marked(named, alias) != [current]:
+            raise _moved(alias, named.get(alias))
+        return named
+
+    def _look_again(self, alias: str, collection: str, refused: bool) -> None:
+        current = self._listed().get(alias)
+        if current == collection:
+            return
+        if refused and collection not in self._collections():
+            raise NotFound(f"there is no collection {collection}")
+        raise _moved(alias, current)
+
+
+def marker(alias: str, collection: str) -> str:
+    """Name of the marker beside an alias that names a collection."""
+    return f"{alias}{_AT}{collection}"
+
+
+def swap(alias: str, collection: str, current: str | None, marked: Sequence[str]) -> list[Action]:
+    """The actions of one request that move an alias from `current`; `marked`: what its markers say."""
+    held = current if current in marked else next(iter(marked), None)
+    fresh = marker(alias, collection)
+    compare: list[Action] = []
+    if held is not None and held != collection:
+        compare = [Rename(marker(alias, held), fresh)]
+    elif held is not None and current is not None:
+        # A dead server left the marker at this very name. Nobody says what renaming to the same name does.
+        step = marker(alias, current)
+        compare = [Rename(fresh, step), Rename(step, fresh)]
+    strays: list[Action] = [Remove(marker(alias, other)) for other in marked if other not in (held, collection)]
+    return [*compare, Assign(fresh, collection), Assign(alias, collection), *strays]
+
+
+def _marked(named: Mapping[str, str], alias: str) -> list[str]:
+    prefix = f"{alias}{_AT}"
+    return sorted(name.removeprefix(prefix) for name in named if name.startswith(prefix))
+
+
+def _is_marker(name: str, named: Mapping[str, str], existing: frozenset[str]) -> bool:
+    alias, at, collection = name.partition(_AT)
+    return bool(at) and (alias in named or collection in existing)
+
+
+def _moved(alias: str, current: str | None) -> Conflict:
+    return Conflict(f"alias {alias} names {current or 'nothing'} now", current=current)
