@@ -112,10 +112,11 @@ class BlobInfo:
 class BlobStore(Protocol):
     """Objects under keys such as `a/b/c.zst`: whole, written once, never changed.
 
-    Keys are relative paths of parts that are not empty, `.` or `..`; anything else raises Refused. What
-    is asked of the store is asked of it now: nothing answers from a list kept earlier. A writer that
-    dies or fails leaves no object. Raises Unavailable (worth another try), Misconfigured (rights,
-    bucket, keys).
+    Keys are relative paths of at most 900 bytes, of parts of at most 255 that are not empty, `.`, `..` or
+    `.uploads`, without backslashes and control characters; anything else raises Refused, and `list` leaves
+    out what a stranger stored under such a key. What is asked of the store is asked of it now: nothing
+    answers from a list kept earlier. A writer that dies or fails leaves no object. Raises Unavailable
+    (worth another try), Misconfigured (rights, bucket, keys).
     """
 
     def put(self, key: str, data: bytes) -> None:

@@ -17,15 +17,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 if TYPE_CHECKING:
-    from core.adapters.blob_s3 import S3Options
+    from core.adapters.s3_options import S3Options
 
 START_SECONDS = 30.0
 POLL_SECONDS = 0.02
@@ -75,7 +75,7 @@ class S3Server:
 
     def options(self, bucket: str, **changed: Any) -> S3Options:
         """How our client reaches a bucket here."""
-        from core.adapters.blob_s3 import S3Options
+        from core.adapters.s3_options import S3Options
 
         usual = {"bucket": bucket, "endpoint": self.endpoint, "region": "us-east-1"}
         return S3Options(**{**usual, "key_id": self.key_id, "secret": self.secret, **changed})
@@ -109,15 +109,21 @@ def free_ports(count: int) -> Iterator[list[int]]:
     folder = Path(tempfile.gettempdir()) / f"memory-test-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     for first in range(FIRST_PORT, LAST_PORT - count, count):
-        with (folder / str(first)).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            if all(_is_free(port) for port in range(first, first + count)):
-                yield list(range(first, first + count))
+        numbers = list(range(first, first + count))
+        with ExitStack() as held:
+            if all(_is_ours(held.enter_context((folder / str(port)).open("w")), port) for port in numbers):
+                yield numbers
                 return
     raise OSError(f"no {count} free ports in a row")
+
+
+def _is_ours(lock: IO[str], port: int) -> bool:
+    """Whether no other test process has this port, nor anybody else."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return _is_free(port)
 
 
 def _is_free(port: int) -> bool:
