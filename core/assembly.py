@@ -28,7 +28,7 @@ from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
 from core.model.space import EmbeddingSpace
-from core.ports import BlobStore, Cache, Embedder, Locks, VectorIndex
+from core.ports import BlobStore, BulkLoads, Cache, Embedder, Locks, VectorIndex
 from core.read.reader import Reader
 from core.record.database import Database, Limits
 from core.record.memories import Place, Position
@@ -54,6 +54,7 @@ class Stores:
     index: VectorIndex
     cache: Cache
     embedder: Embedder
+    loads: BulkLoads | None = None
 
 
 class Engine:
@@ -70,6 +71,7 @@ class Engine:
         embedder_of = _by_space(stores.embedder)
         self._reader = Reader(stores.database, stores.index, stores.cache, embedder_of, time.monotonic)
         self._indexer = Indexer(stores.database, self._outbox, stores.index, embedder_of)
+        self._loads = stores.loads
 
     def write(self, tenant: str, draft: Draft) -> Written:
         """Keep one memory; committed when it returns. See `Writer.write`."""
@@ -133,6 +135,7 @@ class Engine:
             batch=self.settings.embed_batch,
             workers=self.settings.embed_workers,
             retry_wait=self.settings.retry_wait,
+            loads=self._loads,
         )
 
 
@@ -151,7 +154,8 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
         cache = opened.enter_context(open_cache(settings))
         index = opened.enter_context(closing(open_index(settings)))
         embedder = opened.enter_context(closing(open_embedder(settings)))
-        stores = Stores(database=database, index=index, cache=cache, embedder=embedder)
+        loads = index if isinstance(index, BulkLoads) else None
+        stores = Stores(database=database, index=index, cache=cache, embedder=embedder, loads=loads)
         yield Engine(settings, stores, lambda: f"mem_{ULID()}")
 
 
@@ -174,7 +178,7 @@ def open_index(settings: Settings) -> VectorIndex:
             prefer_grpc=settings.qdrant_grpc_port > 0,
             grpc_port=settings.qdrant_grpc_port or 6334,
             timeout=settings.qdrant_timeout,
-            vectors_on_disk=settings.qdrant_on_disk,
+            on_disk_from=settings.qdrant_on_disk_from,
             quantization=settings.qdrant_quantization,
         )
     )

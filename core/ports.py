@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from core.errors import EngineError
 from core.model.point import Hit, Payload, Point, Stamp, Vector
@@ -98,6 +98,17 @@ class VectorIndex(Protocol):
 
     def close(self) -> None:
         """Give back what is held."""
+
+
+@runtime_checkable
+class BulkLoads(Protocol):
+    """What an index wants to know of loads that are many times what is usual; implemented where it matters."""
+
+    def begin_bulk(self, collection: str) -> None:
+        """Much is coming: put off building what only makes search fast. May be repeated. Raises NotFound."""
+
+    def end_bulk(self, collection: str) -> None:
+        """It has come: build what makes search fast, as fits the size. May be repeated, and called late."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,9 @@ class Settings(BaseSettings):
     qdrant_certificate_key_file: Path | None = Field(None, description="Key of the client certificate")
     qdrant_grpc_port: int = Field(0, ge=0, le=65535, description="Port of gRPC, usually 6334; 0: over REST")
     qdrant_timeout: Span = Field(timedelta(seconds=10), gt=timedelta(0))
-    qdrant_on_disk: bool = Field(False, description="Keep new collections' vectors on disk, not in memory")
+    qdrant_on_disk_from: int | None = Field(
+        None, ge=0, description="Points from which a collection's vectors and graph are kept on disk; unset: never"
+    )
     qdrant_quantization: Literal["none", "scalar", "binary"] = Field("none", description="Of new collections")
     objects_url: str | None = Field(
         None, description="s3://bucket/prefix, or a folder; unset: the folder objects in home"

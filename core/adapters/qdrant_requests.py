@@ -25,6 +25,7 @@ from core.model.point import PAYLOAD_FIELDS, Payload, Point
 from core.model.query import Selection
 
 VECTOR = "text"
+LARGE = 100_000  # points, from which one segment is too few
 NEVER_KB = 1_000_000_000  # an indexing threshold no collection reaches
 Client = QdrantClient
 Operation = models.UpdateOperation
@@ -36,7 +37,8 @@ class QdrantOptions:
 
     `timeout` bounds each request, rounded up to whole seconds: over gRPC as a whole, over REST each step of
     it (connect, send, wait for the answer). A client certificate needs its key. The defaults for
-    `segments` and `wal_mb` keep small collections small; raise both where a collection holds millions.
+    `segments` and `wal_mb` keep small collections small. `on_disk_from` is the number of points from which
+    vectors and graph are kept on disk (0: from the start, None: never).
     """
 
     url: str
@@ -47,14 +49,12 @@ class QdrantOptions:
     prefer_grpc: bool = False
     grpc_port: int = 6334
     timeout: timedelta = timedelta(seconds=10)
-    vectors_on_disk: bool = False
     payload_on_disk: bool = True
-    hnsw_on_disk: bool = False
+    on_disk_from: int | None = None
     quantization: Literal["none", "scalar", "binary"] = "none"
     hnsw_m: int | None = None
     hnsw_ef_construct: int | None = None
     indexing_threshold_kb: int = 10_000
-    unindexed_until_bulk_end: bool = False
     segments: int = 1
     wal_mb: int = 1
     shards: int | None = None
@@ -125,14 +125,13 @@ def translated(name: str) -> Iterator[None]:
 
 def creation(options: QdrantOptions, dimensions: int) -> dict[str, Any]:
     """What a new collection is made with, as arguments of the library's `create_collection`."""
-    threshold_kb = NEVER_KB if options.unindexed_until_bulk_end else options.indexing_threshold_kb
     return {
         "vectors_config": {VECTOR: _vector_params(options, dimensions)},
         "shard_number": options.shards,
         "replication_factor": options.replicas,
         "on_disk_payload": options.payload_on_disk,
         "optimizers_config": models.OptimizersConfigDiff(
-            default_segment_number=options.segments, indexing_threshold=threshold_kb
+            default_segment_number=options.segments, indexing_threshold=options.indexing_threshold_kb
         ),
         "wal_config": models.WalConfigDiff(wal_capacity_mb=options.wal_mb),
     }
@@ -143,9 +142,27 @@ def completed(results: Sequence[models.UpdateResult]) -> bool:
     return all(result.status is models.UpdateStatus.COMPLETED for result in results)
 
 
-def threshold(kilobytes: int) -> dict[str, Any]:
-    """Another indexing threshold, as arguments of the library's `update_collection`."""
-    return {"optimizers_config": models.OptimizersConfigDiff(indexing_threshold=kilobytes)}
+def unindexed() -> dict[str, Any]:
+    """No HNSW graph for now, as arguments of the library's `update_collection`."""
+    return {"optimizers_config": models.OptimizersConfigDiff(indexing_threshold=NEVER_KB)}
+
+
+def fitting(options: QdrantOptions, points: int) -> dict[str, Any]:
+    """What fits a collection of so many points, as arguments of the library's `update_collection`.
+
+    A large one gets as many segments as the server has cores (0), so that they are built and searched side by
+    side; a small one stays with what it was made with.
+    """
+    segments = 0 if points >= LARGE else options.segments
+    fit: dict[str, Any] = {
+        "optimizers_config": models.OptimizersConfigDiff(
+            indexing_threshold=options.indexing_threshold_kb, default_segment_number=segments
+        )
+    }
+    if options.on_disk_from is not None and points >= options.on_disk_from:
+        on_disk = models.VectorParamsDiff(on_disk=True, hnsw_config=models.HnswConfigDiff(on_disk=True))
+        fit["vectors_config"] = {VECTOR: on_disk}
+    return fit
 
 
 def _vector_params(options: QdrantOptions, dimensions: int) -> models.VectorParams:
@@ -159,9 +176,9 @@ def _vector_params(options: QdrantOptions, dimensions: int) -> models.VectorPara
     return models.VectorParams(
         size=dimensions,
         distance=models.Distance.COSINE,
-        on_disk=options.vectors_on_disk,
+        on_disk=options.on_disk_from == 0,
         hnsw_config=models.HnswConfigDiff(
-            m=options.hnsw_m, ef_construct=options.hnsw_ef_construct, on_disk=options.hnsw_on_disk
+            m=options.hnsw_m, ef_construct=options.hnsw_ef_construct, on_disk=options.on_disk_from == 0
         ),
         quantization_config=kept[options.quantization],
     )

@@ -16,7 +16,6 @@ import numpy as np
 from core.adapters.qdrant_aliases import Action, MarkedAliases
 from core.adapters.qdrant_batches import newest, parts, row_bytes, sent_bytes, unit_rows
 from core.adapters.qdrant_requests import (
-    NEVER_KB,
     VECTOR,
     Client,
     Operation,
@@ -28,11 +27,12 @@ from core.adapters.qdrant_requests import (
     connect,
     creation,
     deletions,
+    fitting,
     indexes,
     overwrite,
     search_params,
-    threshold,
     translated,
+    unindexed,
     upserts,
 )
 from core.errors import BadAnswer, Conflict, Misconfigured, Refused, Unavailable
@@ -196,22 +196,21 @@ class QdrantIndex:
         with self._naming:
             self._aliases.point(alias, collection, expected)
 
-    def bulk_begin(self, collection: str) -> None:
+    def begin_bulk(self, collection: str) -> None:
         """Let the server build no HNSW graph while much is loaded. Search meanwhile reads every vector."""
-        self._set_threshold(collection, NEVER_KB)
+        with translated(collection):
+            self._client.update_collection(collection, **unindexed())
 
-    def bulk_end(self, collection: str) -> None:
-        """Let it build as the options say. May be called again, and after a run that was killed."""
-        self._set_threshold(collection, self._options.indexing_threshold_kb)
+    def end_bulk(self, collection: str) -> None:
+        """Let it build, and keep the collection as fits its size. May be called again, and after a killed run."""
+        points = self.count(collection)
+        with translated(collection):
+            self._client.update_collection(collection, **fitting(self._options, points))
 
     def close(self) -> None:
         """Close the connections."""
         with translated("close"):
             self._client.close()
-
-    def _set_threshold(self, collection: str, kilobytes: int) -> None:
-        with translated(collection):
-            self._client.update_collection(collection, **threshold(kilobytes))
 
     def _complete(self, collection: str) -> None:
         with translated(collection):

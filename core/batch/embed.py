@@ -16,20 +16,28 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import zip_longest
 
-from core.errors import BadAnswer, Transient
+from core.errors import BadAnswer, NotFound, Permanent, Transient
 from core.index.indexer import Indexer, Outcome, entries_of
 from core.model.outbox import Backlog, Claim
+from core.ports import BulkLoads
 from core.record.outbox import Outbox
 
 SAMPLE = 20
+# Entries that wait together, from which a load counts as bulk: more than an index builds in passing.
+BULK = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """One bounded piece of work: at most `records` entries of one tenant."""
+    """One bounded piece of work: at most `records` entries of one tenant.
+
+    `bulk`: it is part of a load of many times what is usual. `last`: none is planned after it.
+    """
 
     tenant: str
     records: int
+    bulk: bool = False
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +84,7 @@ class EmbedWork:
     batch: int = 500
     workers: int = 2
     retry_wait: timedelta = timedelta(seconds=2)
+    loads: BulkLoads | None = None
 
 
 def plan(backlog: Sequence[Backlog], portion: int) -> list[Portion]:
@@ -84,7 +93,12 @@ def plan(backlog: Sequence[Backlog], portion: int) -> list[Portion]:
         raise ValueError("a portion holds at least one entry")
     queues = [
         [
-            Portion(tenant=one.tenant, records=min(portion, one.waiting - start))
+            Portion(
+                tenant=one.tenant,
+                records=min(portion, one.waiting - start),
+                bulk=one.waiting >= BULK,
+                last=start + portion >= one.waiting,
+            )
             for start in range(0, one.waiting, portion)
         ]
         for one in backlog
@@ -107,6 +121,7 @@ def step(work: EmbedWork, portion: Portion) -> Report:
         finally:
             # Also on Ctrl-C: the batches under way are finished, none is started.
             run.stop.set()
+    run.end_load()
     return run.report
 
 
@@ -125,7 +140,9 @@ class _Run:
         self.report = Report(tenant=portion.tenant)
         self.stop = threading.Event()
         self._work = work
+        self._portion = portion
         self._left = portion.records
+        self._collections: set[str] = set()
         self._lock = threading.Lock()
 
     def work_through(self) -> None:
@@ -136,9 +153,30 @@ class _Run:
                 if claim is None:
                     return
                 self._bring(claim)
+                self._begin_load(claim.generation.collection)
         except BaseException:
             self.stop.set()
             raise
+
+    def end_load(self) -> None:
+        """After the last portion, also of a run that was no bulk load: one that was killed may have begun it."""
+        if self._work.loads is None or not self._portion.last:
+            return
+        try:
+            for collection in sorted(self._collections):
+                self._work.loads.end_bulk(collection)
+        except (Transient, NotFound) as problem:
+            self._postpone(problem)
+
+    def _begin_load(self, collection: str) -> None:
+        with self._lock:
+            new = collection not in self._collections
+            self._collections.add(collection)
+        if new and self._portion.bulk and self._work.loads is not None:
+            try:
+                self._work.loads.begin_bulk(collection)
+            except (Transient, NotFound) as problem:
+                self._postpone(problem)
 
     def _claim(self) -> Claim | None:
         with self._lock:
@@ -178,7 +216,7 @@ class _Run:
         with suppress(Transient):
             self._work.outbox.release(claim, entries_of(claim), self._work.retry_wait, failed=failed)
 
-    def _postpone(self, problem: Transient | BadAnswer) -> None:
+    def _postpone(self, problem: Transient | Permanent) -> None:
         self.stop.set()
         with self._lock:
             self.report = replace(self.report, postponed=problem.message)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from core.batch.embed import Portion, plan, step, total
-from core.errors import BadAnswer, Misconfigured, Refused, Unavailable
+from core.errors import BadAnswer, EngineError, Misconfigured, NotFound, Refused, Unavailable
 from core.index.indexer import Indexer
 from core.model.memory import Draft, embedding_id
 from core.model.names import collection_name, index_group
@@ -259,3 +259,54 @@ def test_reports_of_one_tenant_add_up(parts: Parts) -> None:
     list(parts.writer.write_many("t", drafts(30)))
     summed = total("t", [parts.drain(records=10), parts.drain()])
     assert (summed.embedded, summed.done) == (30, True)
+
+
+class Loads:
+    """Notes what an index is told of bulk loads, and what the collection held then."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.told: list[tuple[str, int]] = []
+        self.problem: EngineError | None = None
+
+    def begin_bulk(self, collection: str) -> None:
+        self.note("begin", collection)
+
+    def end_bulk(self, collection: str) -> None:
+        self.note("end", collection)
+
+    def note(self, what: str, collection: str) -> None:
+        self.told.append((what, self.parts.index.count(collection)))
+        if self.problem is not None:
+            raise self.problem
+
+
+def test_an_index_is_told_when_a_bulk_load_begins_and_ends(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.batch.embed.BULK", 50)
+    loads = Loads(parts)
+    work = replace(parts.work, workers=1, batch=10, loads=loads)
+    list(parts.writer.write_many("t", drafts(55)))
+    for portion in plan(parts.outbox.backlog(), 30):
+        step(work, portion)
+    assert loads.told == [("begin", 10), ("begin", 40), ("end", 55)]
+    list(parts.writer.write_many("t", drafts(5, "a few more about")))
+    for portion in plan(parts.outbox.backlog(), 30):
+        step(work, portion)
+    assert loads.told[3:] == [("end", 55)]  # heals what a run that was killed had begun
+    parts.assert_in_step()
+
+
+@pytest.mark.parametrize("problem", [Unavailable("gone"), NotFound("dropped")])
+def test_an_index_that_cannot_be_told_loses_nothing(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch, problem: EngineError
+) -> None:
+    monkeypatch.setattr("core.batch.embed.BULK", 5)
+    loads = Loads(parts)
+    loads.problem = problem
+    list(parts.writer.write_many("t", drafts(10)))
+    (portion,) = plan(parts.outbox.backlog(), 30)
+    report = step(replace(parts.work, workers=1, batch=5, loads=loads), portion)
+    assert (report.embedded, report.postponed) == (5, problem.message)
+    loads.problem = None
+    parts.drain()
+    parts.assert_in_step()

@@ -201,10 +201,10 @@ class TestWrites:
         assert indexes["tenant"] == {"type": "keyword", "is_tenant": True}
         assert (indexes["created_at"], indexes["importance"], indexes["version"]) == ("datetime", "float", "integer")
 
-        opened(server, quantization="binary", unindexed_until_bulk_end=True).create("c.g1", 4)
+        opened(server, quantization="binary", on_disk_from=0).create("c.g1", 4)
         made = server.bodies("/collections/c.g1")[1]
         assert made["vectors"]["text"]["quantization_config"] == {"binary": {"always_ram": True}}
-        assert made["optimizers_config"]["indexing_threshold"] == 10**9
+        assert made["vectors"]["text"]["on_disk"] is made["vectors"]["text"]["hnsw_config"]["on_disk"] is True
 
     def test_writes_that_are_taken_but_not_done_are_not_done(self, server: QdrantHttp, index: QdrantIndex) -> None:
         server.told = lambda path: (200, {"result": [{"status": "wait_timeout"}]}, {}) if path == BATCH else None
@@ -220,14 +220,6 @@ class TestWrites:
         index.create("c.g1", 4)
         fields = {body["field_name"] for body in server.bodies("/collections/c.g1/index")}
         assert fields == (PAYLOAD_FIELDS.keys() | {"version"}) - half.keys()
-
-    def test_bulk_load_raises_the_indexing_threshold_and_restores_it(
-        self, server: QdrantHttp, index: QdrantIndex
-    ) -> None:
-        for call in (index.bulk_begin, index.bulk_begin, index.bulk_end, index.bulk_end):
-            call("c.g1")
-        sent = [body["optimizers_config"]["indexing_threshold"] for body in server.bodies("/collections/c.g1")]
-        assert sent == [10**9, 10**9, 10_000, 10_000]
 
 
 def says(text: str) -> dict[str, Any]:
