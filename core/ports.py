@@ -20,6 +20,23 @@ from core.model.space import EmbeddingSpace
 TextKind = Literal["document", "query"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedLimits:
+    """What one call takes at the most; None: the provider names no such limit. Tokens are estimates."""
+
+    items: int
+    tokens: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """Vectors, float32, one row a text in the order of the texts; and the tokens the provider counted for them."""
+
+    vectors: Vector
+    tokens: int = 0
+
+
 class Embedder(Protocol):
     """Texts to vectors, all in one space."""
 
@@ -28,14 +45,16 @@ class Embedder(Protocol):
         """The space its vectors are in."""
 
     @property
-    def max_items(self) -> int:
-        """How many texts one call takes at the most."""
+    def limits(self) -> EmbedLimits:
+        """What one call takes at the most."""
 
-    def embed(self, texts: Sequence[str], kind: TextKind) -> Vector:
-        """Vectors of `texts`, float32, shape (len(texts), dimensions), in the order of the texts.
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
+        """Vectors of `texts`: one or more prepared texts within the limits, none of them blank. One request.
 
-        `texts` holds 1..max_items prepared texts, none of them blank. Raises BadAnswer when the
-        provider's answer is no such matrix of finite, non-zero rows; Refused when it refuses a text.
+        Raises BadAnswer when the answer is no matrix of finite, non-zero rows (`index` in its details when
+        one row is to blame); Refused when a text is not taken (`index` names it if the provider does,
+        `reason` "size" says that the request as a whole is too big); Overloaded, Unavailable; and
+        Misconfigured, whose `reason` is "auth", "model" or "quota", when a person has to act.
         """
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from core.adapters.wheel import wheel_folder
 from core.errors import BadAnswer, Misconfigured, Refused
 from core.model.point import Vector
 from core.model.space import EmbeddingSpace
-from core.ports import TextKind
+from core.ports import Embeddings, EmbedLimits, TextKind
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -55,12 +55,12 @@ class WordLlamaEmbedder:
         return self._space
 
     @property
-    def max_items(self) -> int:
-        """How many texts one call takes at the most."""
-        return MAX_ITEMS
+    def limits(self) -> EmbedLimits:
+        """What one call takes at the most."""
+        return EmbedLimits(items=MAX_ITEMS)
 
-    def embed(self, texts: Sequence[str], kind: TextKind) -> Vector:  # noqa: ARG002  one model for both
-        """Vectors of `texts`, normalised."""
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:  # noqa: ARG002  one model for both
+        """Vectors of `texts`, normalised. Its tokens cost nothing and are not counted."""
         for index, text in enumerate(texts):
             _check(index, text)
         model = self._loaded()
@@ -69,7 +69,7 @@ class WordLlamaEmbedder:
         sums = np.empty((len(texts), self._space.dimensions), dtype=np.float32)
         for row, encoding in zip(sums, encoded, strict=True):
             np.add.reduce(model.table[encoding.ids], axis=0, out=row)
-        return _normalised(sums)
+        return Embeddings(_normalised(sums))
 
     def close(self) -> None:
         """Forget the model."""

@@ -21,7 +21,7 @@ class Embedded:
 
 
 def embed_all(embedder: Embedder, texts: Mapping[str, str]) -> Embedded:
-    """Vectors of document texts, by key, in calls of at most the embedder's `max_items`.
+    """Vectors of document texts, by key, in calls of at most the embedder's limit of items.
 
     A text the provider refuses, or answers with an unusable vector, is taken out and the rest goes on.
     Raises BadAnswer when an answer as a whole cannot be used (count, shape): then nothing of that
@@ -29,8 +29,8 @@ def embed_all(embedder: Embedder, texts: Mapping[str, str]) -> Embedded:
     """
     result = Embedded()
     keys = list(texts)
-    for start in range(0, len(keys), embedder.max_items):
-        _embed_some(embedder, {key: texts[key] for key in keys[start : start + embedder.max_items]}, result)
+    for start in range(0, len(keys), embedder.limits.items):
+        _embed_some(embedder, {key: texts[key] for key in keys[start : start + embedder.limits.items]}, result)
     return result
 
 
@@ -70,7 +70,8 @@ def checked(embedder: Embedder, texts: list[str], kind: TextKind) -> Vector:
 
     Raises BadAnswer otherwise; with `index` in its details when a single row is to blame.
     """
-    vectors = np.asarray(embedder.embed(texts, kind), dtype=np.float32)
+    answer = embedder.embed(texts, kind)
+    vectors = np.asarray(answer.vectors, dtype=np.float32)
     expected = (len(texts), embedder.space.dimensions)
     if vectors.shape != expected:
         raise BadAnswer(f"the embedder answered {vectors.shape} where {expected} was due")

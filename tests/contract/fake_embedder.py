@@ -10,7 +10,7 @@ import numpy as np
 from core.errors import Refused
 from core.model.point import Vector
 from core.model.space import EmbeddingSpace
-from core.ports import TextKind
+from core.ports import Embeddings, EmbedLimits, TextKind
 
 
 def _go_on(texts: Sequence[str]) -> None:
@@ -22,17 +22,18 @@ class FakeEmbedder:
 
     def __init__(self, dimensions: int = 32, model: str = "fake", max_items: int = 100) -> None:
         self.space = EmbeddingSpace(provider="fake", model=model, dimensions=dimensions)
-        self.max_items = max_items
+        self.limits = EmbedLimits(items=max_items)
         self.before: Callable[[Sequence[str]], None] = _go_on
         self.calls = 0
         self.texts: list[str] = []
         self.closed = False
 
-    def embed(self, texts: Sequence[str], kind: TextKind) -> Vector:
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
         self.calls += 1
         self.texts += texts
         self.before(texts)
-        return np.stack([self._vector(index, text) for index, text in enumerate(texts)])
+        vectors = np.stack([self._vector(index, text) for index, text in enumerate(texts)])
+        return Embeddings(vectors, sum(len(text.split()) for text in texts))
 
     def close(self) -> None:
         self.closed = True

@@ -41,7 +41,7 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
 
 
 def test_one_normalised_row_a_text(embedder: Embedder) -> None:
-    vectors = embedder.embed(TEXTS, "document")
+    vectors = embedder.embed(TEXTS, "document").vectors
     assert vectors.shape == (len(TEXTS), embedder.space.dimensions)
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
@@ -49,31 +49,31 @@ def test_one_normalised_row_a_text(embedder: Embedder) -> None:
 
 
 def test_a_vector_does_not_depend_on_the_batch(embedder: Embedder) -> None:
-    together = embedder.embed([*TEXTS, "x " * 500], "document")
+    together = embedder.embed([*TEXTS, "x " * 500], "document").vectors
     for row, text in zip(together, TEXTS, strict=False):
-        np.testing.assert_array_equal(embedder.embed([text], "document")[0], row)
-    backwards = embedder.embed(TEXTS[::-1], "document")
+        np.testing.assert_array_equal(embedder.embed([text], "document").vectors[0], row)
+    backwards = embedder.embed(TEXTS[::-1], "document").vectors
     np.testing.assert_array_equal(backwards[::-1], together[: len(TEXTS)])
 
 
 def test_queries_and_documents_share_the_space(embedder: Embedder) -> None:
-    query = embedder.embed(["where does the cat sleep"], "query")[0]
-    cat, _, revenue = embedder.embed(TEXTS, "document")
+    query = embedder.embed(["where does the cat sleep"], "query").vectors[0]
+    cat, _, revenue = embedder.embed(TEXTS, "document").vectors
     assert query @ cat > query @ revenue
 
 
 def test_what_is_alike_is_near(embedder: Embedder) -> None:
-    one, two, other = embedder.embed(TEXTS, "document")
+    one, two, other = embedder.embed(TEXTS, "document").vectors
     assert one @ two > one @ other
 
 
 def test_a_full_batch(embedder: Embedder) -> None:
-    texts = [f"memory number {number}" for number in range(embedder.max_items)]
-    assert len(embedder.embed(texts, "document")) == len(texts)
+    texts = [f"memory number {number}" for number in range(embedder.limits.items)]
+    assert len(embedder.embed(texts, "document").vectors) == len(texts)
 
 
 def test_odd_texts_have_vectors(embedder: Embedder) -> None:
-    vectors = embedder.embed(ODD_TEXTS, "document")
+    vectors = embedder.embed(ODD_TEXTS, "document").vectors
     assert np.isfinite(vectors).all()
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
@@ -87,9 +87,9 @@ def test_a_blank_text_is_refused_by_its_place(embedder: Embedder, blank: str) ->
 
 
 def test_threads_get_the_same_vectors(embedder: Embedder) -> None:
-    expected = embedder.embed(TEXTS, "document")
+    expected = embedder.embed(TEXTS, "document").vectors
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: embedder.embed(TEXTS, "document"), range(20)):
+        for found in pool.map(lambda _: embedder.embed(TEXTS, "document").vectors, range(20)):
             np.testing.assert_array_equal(found, expected)
 
 
@@ -123,7 +123,7 @@ def test_the_same_vectors_as_the_library() -> None:
     library = wordllama.WordLlama.load(cache_dir=folder, disable_download=True, trunc_dim=128)
     texts = TEXTS + ODD_TEXTS
     np.testing.assert_allclose(
-        WordLlamaEmbedder(128).embed(texts, "document"), library.embed(texts, norm=True), atol=2e-4
+        WordLlamaEmbedder(128).embed(texts, "document").vectors, library.embed(texts, norm=True), atol=2e-4
     )
 
 
@@ -133,7 +133,7 @@ import logging, sys
 from core.adapters.wordllama_embedder import WordLlamaEmbedder
 embedder = WordLlamaEmbedder()
 assert not {"tokenizers", "safetensors", "wordllama"} & set(sys.modules)
-embedder.embed(["text"], "query")
+embedder.embed(["text"], "query").vectors
 assert not logging.getLogger().handlers
 """
     subprocess.run([sys.executable, "-c", source], cwd=ROOT, check=True)
