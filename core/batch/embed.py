@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import zip_longest
 
-from core.errors import BadAnswer, NotFound, Permanent, Transient
+from core.errors import BadAnswer, EngineError, NotFound, Transient
 from core.index.indexer import Indexer, Outcome, entries_of
 from core.model.outbox import Backlog, Claim
 from core.ports import BulkLoads
@@ -200,23 +200,33 @@ class _Run:
         try:
             outcome = self._work.indexer.bring(claim)
             ended = True
-        except (Transient, BadAnswer) as problem:
-            self._give_back(claim, failed=True)
+        except Transient as problem:
+            self._give_back(claim, entries_of(claim), failed=True)
             ended = True
             self._postpone(problem)
             return
         finally:
             if not ended:
-                self._give_back(claim, failed=False)
+                self._give_back(claim, entries_of(claim), failed=False)
         with self._lock:
             self.report = self.report.plus(outcome)
+        if outcome.problem is not None:
+            self._end_for(outcome.problem, claim, outcome.left)
 
-    def _give_back(self, claim: Claim, *, failed: bool) -> None:
+    def _end_for(self, problem: EngineError, claim: Claim, left: list[str]) -> None:
+        """A provider's failure: its entries wait, the run is over; a person's business is raised."""
+        theirs = isinstance(problem, Transient | BadAnswer)
+        self._give_back(claim, left, failed=theirs)
+        if not theirs:
+            raise problem
+        self._postpone(problem)
+
+    def _give_back(self, claim: Claim, ids: list[str], *, failed: bool) -> None:
         # With PostgreSQL out of reach too, the lease running out does the same a little later.
         with suppress(Transient):
-            self._work.outbox.release(claim, entries_of(claim), self._work.retry_wait, failed=failed)
+            self._work.outbox.release(claim, ids, self._work.retry_wait, failed=failed)
 
-    def _postpone(self, problem: Transient | Permanent) -> None:
+    def _postpone(self, problem: EngineError) -> None:
         self.stop.set()
         with self._lock:
             self.report = replace(self.report, postponed=problem.message)

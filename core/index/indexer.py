@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from core.errors import NotFound
+from core.errors import EngineError, NotFound
+from core.index.packing import LearnedLimits
 from core.index.places import Places
 from core.index.texts_under_way import TextsUnderWay
 from core.index.vectors import embed_all
@@ -39,7 +40,8 @@ class Outcome:
     """What became of a batch.
 
     `embedded` entries got the vector of an embedding made now, `reused` ones a vector that was already paid
-    for; `lost` ones had been taken over by another worker.
+    for; `lost` ones had been taken over by another worker. `left` ones could not be embedded because of
+    `problem` and are still leased. `requests` and `tokens` are what the embeddings took.
     """
 
     embedded: int = 0
@@ -50,6 +52,10 @@ class Outcome:
     requeued: int = 0
     lost: int = 0
     set_aside: dict[str, str] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    problem: EngineError | None = None
+    requests: int = 0
+    tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -94,13 +100,14 @@ class Indexer:
         self._embedder_of = embedder_of
         self._places = Places(index)
         self._under_way = TextsUnderWay(PATIENCE)
+        self._learned = LearnedLimits()
 
     def bring(self, claim: Claim) -> Outcome:
         """Do all of a claim's index work, and end each of its entries: finished, released or set aside.
 
-        Raises Transient (try later), Misconfigured (no embedder for the generation's space, rights),
-        BadAnswer (the provider's answers cannot be used): then the claim is still leased, and the
-        caller gives it back.
+        What a provider's failure leaves over is in the outcome's `left`, with the reason; the rest is done
+        all the same. Raises Transient (a store is out of reach) and Misconfigured (no embedder for the
+        generation's space, rights): then the claim is still leased. Either way the caller gives back.
         """
         batch = self._read(claim)
         self._set_aside_killers(batch)
@@ -172,13 +179,20 @@ class Indexer:
         embedder = self._embedder_of(batch.generation.space)
         hashes = {memory_id: batch.payloads[memory_id].stamp.text_hash for memory_id in missing}
         distinct = {hashes[memory_id]: text for memory_id, text in missing.items()}
-        embedded = embed_all(embedder, distinct)
+        embedded = embed_all(embedder, distinct, self._learned)
+        batch.outcome.requests += embedded.requests
+        batch.outcome.tokens += embedded.tokens
+        if embedded.problem is not None:
+            left = {memory_id for memory_id, key in hashes.items() if key not in embedded.vectors | embedded.refused}
+            batch.outcome.problem = embedded.problem
+            batch.outcome.left += sorted(left)
+            batch.drop(left)
         refused = {memory_id for memory_id, key in hashes.items() if key in embedded.refused}
         for memory_id in refused:
             self._set_aside(batch, memory_id, embedded.refused[hashes[memory_id]])
         batch.drop(refused)
         batch.vectors.update(
-            {memory_id: embedded.vectors[hashes[memory_id]] for memory_id in hashes if memory_id not in refused}
+            {memory_id: embedded.vectors[key] for memory_id, key in hashes.items() if key in embedded.vectors}
         )
 
     def _reuse(self, batch: _Batch) -> None:

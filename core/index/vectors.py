@@ -1,4 +1,4 @@
-"""From texts to vectors that may be stored: batching by the embedder's limit, checking, and taking bad items out."""
+"""From texts to vectors that may be stored: packing, checking, and taking bad items out."""
 
 from __future__ import annotations
 
@@ -7,54 +7,68 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.errors import BadAnswer, Permanent, Refused
+from core.errors import BadAnswer, EngineError, Permanent, Refused
+from core.index.packing import LearnedLimits, packs, size_of
 from core.model.point import Vector
-from core.ports import Embedder, TextKind
+from core.ports import Embedder, Embeddings, TextKind
 
 
 @dataclass(slots=True)
 class Embedded:
-    """Vectors by key, and the reason for each text that has none. Every key is in exactly one of the two."""
+    """Vectors by key, the reason for each text that can have none, and what ended the work before the rest.
+
+    Every key is in `vectors`, in `refused`, or in neither because of `problem`: what was paid for before is
+    kept. `requests` were sent, refused ones too, and the provider counted `tokens`.
+    """
 
     vectors: dict[str, Vector] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    problem: EngineError | None = None
+    requests: int = 0
+    tokens: int = 0
 
 
-def embed_all(embedder: Embedder, texts: Mapping[str, str]) -> Embedded:
-    """Vectors of document texts, by key, in calls of at most the embedder's limit of items.
+def embed_all(embedder: Embedder, texts: Mapping[str, str], learned: LearnedLimits) -> Embedded:
+    """Vectors of document texts, by key, in requests within the embedder's limits and what was learned of them.
 
-    A text the provider refuses, or answers with an unusable vector, is taken out and the rest goes on.
-    Raises BadAnswer when an answer as a whole cannot be used (count, shape): then nothing of that
-    call is kept, and whatever else the embedder raises (Transient, Misconfigured).
+    A text the provider refuses, or answers with an unusable vector, is taken out and the rest goes on; a
+    request that is too big is halved, and that is remembered. `problem` is a BadAnswer when an answer as a
+    whole cannot be used (count, shape), of which nothing is kept, or whatever else the embedder raised
+    (Transient, Misconfigured).
     """
     result = Embedded()
-    keys = list(texts)
-    for start in range(0, len(keys), embedder.limits.items):
-        _embed_some(embedder, {key: texts[key] for key in keys[start : start + embedder.limits.items]}, result)
+    endpoint, named = embedder.space.fingerprint, embedder.limits
+    # A stack, the first request on top. Ever smaller parts of it are tried while items are refused: at most
+    # 2·n requests for n bad items.
+    pending = list(packs(texts, learned.of(endpoint, named)))[::-1]
+    while pending and result.problem is None:
+        part = pending.pop()
+        limits = learned.of(endpoint, named)
+        if len(part) > 1 and not size_of(part).fits(limits):
+            pending.extend(list(packs(part, limits))[::-1])
+            continue
+        result.requests += 1
+        try:
+            answer = checked(embedder, list(part.values()), "document")
+        except (BadAnswer, Refused) as problem:
+            if problem.details.get("reason") == "size" and len(part) > 1:
+                learned.refused(endpoint, named, size_of(part))
+            pending.extend(_without_the_culprit(part, problem, result))
+        except EngineError as problem:
+            result.problem = problem
+        else:
+            result.tokens += answer.tokens
+            result.vectors.update(zip(part, answer.vectors, strict=True))
     return result
 
 
-def _embed_some(embedder: Embedder, texts: dict[str, str], result: Embedded) -> None:
-    """One call, repeated on ever smaller parts while items are refused: at most 2·n calls for n bad items."""
-    pending = [texts]
-    while pending:
-        part = pending.pop()
-        keys = list(part)
-        try:
-            vectors = checked(embedder, list(part.values()), "document")
-        except (BadAnswer, Refused) as problem:
-            pending.extend(_without_the_culprit(keys, part, problem, result))
-        else:
-            result.vectors.update(zip(keys, vectors, strict=True))
-
-
-def _without_the_culprit(
-    keys: list[str], part: dict[str, str], problem: Permanent, result: Embedded
-) -> list[dict[str, str]]:
+def _without_the_culprit(part: dict[str, str], problem: Permanent, result: Embedded) -> list[dict[str, str]]:
     """What is left to try: all but the named item, or two halves when none is named."""
+    keys = list(part)
     index = problem.details.get("index")
     if isinstance(problem, BadAnswer) and index is None:
-        raise problem
+        result.problem = problem
+        return []
     if index is None and len(keys) == 1:
         index = 0
     if index is not None:
@@ -65,7 +79,7 @@ def _without_the_culprit(
     return [{key: part[key] for key in half} for half in (keys[middle:], keys[:middle])]
 
 
-def checked(embedder: Embedder, texts: list[str], kind: TextKind) -> Vector:
+def checked(embedder: Embedder, texts: list[str], kind: TextKind) -> Embeddings:
     """One call to the embedder whose answer has the right count and width and is finite and non-zero.
 
     Raises BadAnswer otherwise; with `index` in its details when a single row is to blame.
@@ -78,4 +92,4 @@ def checked(embedder: Embedder, texts: list[str], kind: TextKind) -> Vector:
     usable = np.isfinite(vectors).all(axis=1) & np.any(vectors != 0, axis=1)
     if not usable.all():
         raise BadAnswer("the embedder gave no usable vector for a text", index=int(np.argmin(usable)))
-    return vectors
+    return Embeddings(vectors, answer.tokens)

@@ -128,7 +128,7 @@ class Reader:
         cached = self._cache.get(key)
         if cached is not None and len(cached) == 4 * space.dimensions:
             return np.asarray(np.frombuffer(cached, dtype="<f4"), dtype=np.float32)
-        vector: Vector = checked(self._embedder_of(space), [prepared], "query")[0]
+        vector: Vector = checked(self._embedder_of(space), [prepared], "query").vectors[0]
         self._cache.put(key, vector.astype("<f4").tobytes(), QUERY_VECTOR_KEPT)
         return vector
 

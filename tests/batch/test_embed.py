@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,12 +14,13 @@ import numpy as np
 import pytest
 
 from core.batch.embed import Portion, plan, step, total
-from core.errors import BadAnswer, EngineError, Misconfigured, NotFound, Refused, Unavailable
+from core.errors import BadAnswer, EngineError, Misconfigured, NotFound, Overloaded, Refused, Unavailable
 from core.index.indexer import Indexer
 from core.model.memory import Draft, embedding_id
 from core.model.names import collection_name, index_group
 from core.model.outbox import Backlog
 from core.model.point import Payload
+from core.ports import EmbedLimits
 from tests.batch.conftest import Parts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -309,4 +312,23 @@ def test_an_index_that_cannot_be_told_loses_nothing(
     assert (report.embedded, report.postponed) == (5, problem.message)
     loads.problem = None
     parts.drain()
+    parts.assert_in_step()
+
+
+def test_vectors_paid_for_before_a_provider_fails_are_stored_and_not_paid_again(parts: Parts) -> None:
+    parts.embedder.limits = EmbedLimits(items=5)
+
+    def fail_once(texts: Sequence[str]) -> None:
+        if parts.embedder.calls == 3:
+            raise Overloaded("slow down", retry_after=0.01)
+
+    parts.embedder.before = fail_once
+    list(parts.writer.write_many("t", drafts(20)))
+    report = step(replace(parts.work, workers=1), Portion(tenant="t", records=100))
+    assert (report.embedded, report.postponed) == (10, "slow down")
+    time.sleep(0.05)
+    parts.drain()
+    asked = Counter(parts.embedder.texts)
+    assert sum(asked.values()) == 25  # the five of the call that failed went twice
+    assert set(asked.values()) == {1, 2}
     parts.assert_in_step()
