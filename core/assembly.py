@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,23 @@ from core.adapters.qdrant_edge import EdgeIndex
 from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_locks import RedisLocks
 from core.adapters.redis_server import RedisServer
-from core.adapters.wordllama_embedder import WordLlamaEmbedder
+from core.adapters.wordllama_embedder import WHEEL, WordLlamaEmbedder
 from core.batch.embed import EmbedWork
 from core.errors import EngineError, Misconfigured
+from core.index.budget import Budget
 from core.index.indexer import Indexer
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
 from core.model.space import EmbeddingSpace
+from core.model.use import DayOfUse
 from core.ports import BlobStore, BulkLoads, Cache, Embedder, Locks, VectorIndex
 from core.read.reader import Reader
 from core.record.database import Database, Limits
 from core.record.memories import Place, Position
 from core.record.migrate import migrate
 from core.record.outbox import Outbox
+from core.record.uses import tokens_today, uses
 from core.settings import Settings
 from core.write.asked import admit_filters, admit_place, admit_query
 from core.write.chunks import ChunkLimits
@@ -72,6 +76,9 @@ class Engine:
         self._reader = Reader(stores.database, stores.index, stores.cache, embedder_of, time.monotonic)
         self._indexer = Indexer(stores.database, self._outbox, stores.index, embedder_of)
         self._loads = stores.loads
+        self._database = stores.database
+        today = partial(tokens_today, stores.database, stores.embedder.space)
+        self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 
     def write(self, tenant: str, draft: Draft) -> Written:
         """Keep one memory; committed when it returns. See `Writer.write`."""
@@ -126,6 +133,10 @@ class Engine:
         ids = None if memory_ids is None else [admit_id(one) for one in memory_ids]
         return self._outbox.retry(admit_tenant(tenant), ids)
 
+    def uses(self, days: int, tenants: Sequence[str] | None = None) -> Sequence[DayOfUse]:
+        """What embedding took in the last `days` days, per tenant, day and model, newest first."""
+        return uses(self._database, days, None if tenants is None else [admit_tenant(one) for one in tenants])
+
     def embed_work(self) -> EmbedWork:
         """What the embed chore works with."""
         return EmbedWork(
@@ -136,6 +147,7 @@ class Engine:
             workers=self.settings.embed_workers,
             retry_wait=self.settings.retry_wait,
             loads=self._loads,
+            budget=self._budget,
         )
 
 
@@ -187,6 +199,11 @@ def open_index(settings: Settings) -> VectorIndex:
 def open_embedder(settings: Settings) -> Embedder:
     """The model the settings name; it is loaded when it is first used."""
     return WordLlamaEmbedder(settings.embedding_dimensions)
+
+
+def price_of(provider: str, model: str) -> float | None:
+    """List price of a million tokens, in US dollars; None: not known."""
+    return 0.0 if provider == WHEEL else None
 
 
 def open_blobs(settings: Settings) -> BlobStore:

@@ -94,6 +94,8 @@ class Settings(BaseSettings):
     embed_batch: int = Field(500, ge=1, le=10_000, description="Entries claimed and written at a time")
     embed_workers: int = Field(2, ge=1, le=32, description="Batches under way at once in one process")
     embed_portion: int = Field(10_000, ge=1, description="Entries one task of a flow does")
+    embed_tokens_a_day: int | None = Field(None, ge=0, description="Tokens all workers may ask for a day (UTC)")
+    embed_tokens_a_run: int | None = Field(None, ge=0, description="Tokens one run may ask for")
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
 
     @field_validator("embedding_dimensions")

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from core.errors import EngineError
 from deployments import (
+    commands_costs,
     commands_demo,
     commands_doctor,
     commands_home,
@@ -109,6 +110,7 @@ app.command("list")(commands_memories.list_memories)
 app.command("search")(commands_memories.search)
 app.command("delete")(commands_memories.delete)
 app.command("status")(commands_home.status)
+app.command("costs")(commands_costs.costs)
 app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import zip_longest
 
-from core.errors import BadAnswer, EngineError, NotFound, Transient
+from core.errors import BadAnswer, EngineError, NotFound, Overloaded, Transient
+from core.index.budget import Budget
 from core.index.indexer import Indexer, Outcome, entries_of
 from core.model.outbox import Backlog, Claim
 from core.ports import BulkLoads
@@ -85,6 +86,7 @@ class EmbedWork:
     workers: int = 2
     retry_wait: timedelta = timedelta(seconds=2)
     loads: BulkLoads | None = None
+    budget: Budget | None = None
 
 
 def plan(backlog: Sequence[Backlog], portion: int) -> list[Portion]:
@@ -185,6 +187,8 @@ class _Run:
         if wanted < 1:
             return None
         try:
+            if self._work.budget is not None and (reason := self._work.budget.used_up()) is not None:
+                raise Overloaded(reason)
             claim = self._work.outbox.claim(self._work.new_id(), wanted, [self.report.tenant])
         except Transient as problem:
             self._postpone(problem)
@@ -210,6 +214,8 @@ class _Run:
                 self._give_back(claim, entries_of(claim), failed=False)
         with self._lock:
             self.report = self.report.plus(outcome)
+        if self._work.budget is not None:
+            self._work.budget.spend(outcome.tokens)
         if outcome.problem is not None:
             self._end_for(outcome.problem, claim, outcome.left)
 

@@ -23,11 +23,14 @@ from core.model.memory import Memory, embedding_id
 from core.model.outbox import Claim, Lane
 from core.model.point import Payload, Point, Stamp, Vector, payload_of
 from core.model.space import EmbeddingSpace, text_hash
+from core.model.tokens import estimated_tokens
+from core.model.use import Use
 from core.model.version import CEILING
 from core.ports import Embedder, VectorIndex
 from core.record import memories
-from core.record.database import Database
+from core.record.database import Database, Session
 from core.record.outbox import Outbox, enqueue
+from core.record.uses import add_use
 
 # An entry claimed this often without any end was there each time a worker died: it is the likely cause.
 MAX_ATTEMPTS = 5
@@ -41,7 +44,7 @@ class Outcome:
 
     `embedded` entries got the vector of an embedding made now, `reused` ones a vector that was already paid
     for; `lost` ones had been taken over by another worker. `left` ones could not be embedded because of
-    `problem` and are still leased. `requests` and `tokens` are what the embeddings took.
+    `problem` and are still leased. `requests`, `texts` and `tokens` are what the embeddings took.
     """
 
     embedded: int = 0
@@ -55,6 +58,7 @@ class Outcome:
     left: list[str] = field(default_factory=list)
     problem: EngineError | None = None
     requests: int = 0
+    texts: int = 0
     tokens: int = 0
 
 
@@ -70,6 +74,8 @@ class _Batch:
     same_text: set[str] = field(default_factory=set)
     vectors: dict[str, Vector] = field(default_factory=dict)
     reused: set[str] = field(default_factory=set)
+    spared: int = 0
+    noted: Use = field(default_factory=Use)
     outcome: Outcome = field(default_factory=Outcome)
 
     @property
@@ -181,6 +187,7 @@ class Indexer:
         distinct = {hashes[memory_id]: text for memory_id, text in missing.items()}
         embedded = embed_all(embedder, distinct, self._learned)
         batch.outcome.requests += embedded.requests
+        batch.outcome.texts += len(embedded.vectors)
         batch.outcome.tokens += embedded.tokens
         if embedded.problem is not None:
             left = {memory_id for memory_id, key in hashes.items() if key not in embedded.vectors | embedded.refused}
@@ -207,6 +214,7 @@ class Indexer:
         generation = batch.generation
         known = self._index.vectors_of_texts(generation.collection, generation.tenant, sorted(set(hashes.values())))
         reused = {memory_id: known[one] for memory_id, one in hashes.items() if one in known}
+        batch.spared += sum(estimated_tokens(batch.texts[memory_id]) for memory_id in reused)
         batch.vectors.update(reused)
         batch.reused.update(reused)
 
@@ -219,6 +227,7 @@ class Indexer:
         open_ids = [*batch.wanted, *batch.unwanted]
         with self._database.tenant(batch.generation.tenant) as session:
             ours = self._outbox.renew(session, batch.claim, open_ids)
+            _note_use(session, batch)  # here, so that it is known even if a store fails from here on
         lost = set(open_ids) - ours
         batch.outcome.lost = len(lost)
         batch.drop(lost)
@@ -267,6 +276,7 @@ class Indexer:
                 enqueue(session, tenant, moved, Lane.ONLINE)
         with self._database.tenant(tenant) as session:
             finished = self._outbox.finish(session, batch.claim, written)
+            _note_use(session, batch)
         left = [memory_id for memory_id in written if memory_id not in finished]
         if left:
             self._outbox.release(batch.claim, left, timedelta(0), failed=False)
@@ -277,6 +287,21 @@ class Indexer:
 def entries_of(claim: Claim) -> list[str]:
     """Ids of a claim's entries."""
     return [entry.memory_id for entry in claim.entries]
+
+
+def _note_use(session: Session, batch: _Batch) -> None:
+    """What the batch took since this was last called."""
+    outcome = batch.outcome
+    use = Use(
+        requests=outcome.requests,
+        texts=outcome.texts,
+        tokens=outcome.tokens,
+        reused_texts=len(batch.reused),
+        reused_tokens=batch.spared,
+    )
+    if not (new := use.minus(batch.noted)).is_empty:
+        add_use(session, batch.generation.tenant, batch.generation.space, new)
+    batch.noted = use
 
 
 def _behind(stored: Stamp | None, wanted: Stamp) -> bool:

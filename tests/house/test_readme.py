@@ -36,7 +36,7 @@ def test_defaults_are_as_it_says(name: str, said: str) -> None:
     elif default is not None:
         assert said.partition(",")[0].strip("` ").lower() == str(default).lower()
     else:
-        assert said in ("embedded", "the folder `objects` in home")
+        assert said in ("none", "embedded", "the folder `objects` in home")
 
 
 def test_every_command_is_in_its_table() -> None:
