@@ -21,7 +21,7 @@ from core.adapters.qdrant_edge import EdgeIndex
 from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_locks import RedisLocks
 from core.adapters.redis_server import RedisServer
-from core.adapters.wordllama_embedder import WHEEL, WordLlamaEmbedder
+from core.adapters.wordllama_embedder import MODEL, WHEEL, WordLlamaEmbedder
 from core.batch.embed import EmbedWork
 from core.errors import EngineError, Misconfigured
 from core.index.budget import Budget
@@ -203,7 +203,7 @@ def open_embedder(settings: Settings) -> Embedder:
 
 def price_of(provider: str, model: str) -> float | None:
     """List price of a million tokens, in US dollars; None: not known."""
-    return 0.0 if provider == WHEEL else None
+    return 0.0 if (provider, model) == (WHEEL, MODEL) else None
 
 
 def open_blobs(settings: Settings) -> BlobStore:

@@ -51,6 +51,7 @@ class Report:
     tenant: str
     embedded: int = 0
     reused: int = 0
+    truncated: int = 0
     payload_only: int = 0
     deleted: int = 0
     unchanged: int = 0
@@ -68,7 +69,7 @@ class Report:
 
     def plus(self, other: Report | Outcome) -> Report:
         """This report with the figures of another, or of one more batch, added."""
-        names = ("embedded", "reused", "payload_only", "deleted", "unchanged", "requeued", "lost")
+        names = ("embedded", "reused", "truncated", "payload_only", "deleted", "unchanged", "requeued", "lost")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         count = other.set_aside_count if isinstance(other, Report) else len(other.set_aside)
         shown = dict(list({**self.set_aside, **other.set_aside}.items())[:SAMPLE])

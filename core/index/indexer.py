@@ -43,12 +43,14 @@ class Outcome:
     """What became of a batch.
 
     `embedded` entries got the vector of an embedding made now, `reused` ones a vector that was already paid
-    for; `lost` ones had been taken over by another worker. `left` ones could not be embedded because of
-    `problem` and are still leased. `requests`, `texts` and `tokens` are what the embeddings took.
+    for; `truncated` ones of either have that of the beginning of their text only. `lost` ones had been taken
+    over by another worker. `left` ones could not be embedded because of `problem` and are still leased.
+    `requests`, `texts` and `tokens` are what the embeddings took.
     """
 
     embedded: int = 0
     reused: int = 0
+    truncated: int = 0
     payload_only: int = 0
     deleted: int = 0
     unchanged: int = 0
@@ -74,6 +76,7 @@ class _Batch:
     same_text: set[str] = field(default_factory=set)
     vectors: dict[str, Vector] = field(default_factory=dict)
     reused: set[str] = field(default_factory=set)
+    cut: set[str] = field(default_factory=set)
     spared: int = 0
     noted: Use = field(default_factory=Use)
     outcome: Outcome = field(default_factory=Outcome)
@@ -140,6 +143,8 @@ class Indexer:
         for memory_id, memory in wanted.items():
             text = space.document_text(memory.title, memory.content)
             batch.texts[memory_id] = text
+            if space.cuts(memory.title, memory.content):
+                batch.cut.add(memory_id)
             batch.payloads[memory_id] = payload_of(memory, text_hash(text, hash_key))
         return batch
 
@@ -245,6 +250,7 @@ class Indexer:
             self._index.delete(collection, versions)
         batch.outcome.reused = len(batch.reused & batch.vectors.keys())
         batch.outcome.embedded = len(points) - batch.outcome.reused
+        batch.outcome.truncated = len(batch.cut & batch.vectors.keys())
         batch.outcome.deleted = len(batch.unwanted)
 
     def _write_payloads(self, batch: _Batch) -> None:

@@ -8,6 +8,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from core.model.tokens import length_within
+
 FINGERPRINT_BYTES = 16
 
 
@@ -16,7 +18,8 @@ class EmbeddingSpace:
     """What has to be equal for two vectors to be comparable. The same width alone is not enough.
 
     `template` is a format string over `title` and `content`; a memory without a title is embedded by
-    its content alone. `max_characters` cuts the embedded text (not the record) at a fixed length.
+    its content alone. `max_characters` and `max_tokens` (estimated) cut the embedded text, not the record: at
+    whichever comes first, and the same text always at the same place.
     """
 
     provider: str
@@ -29,25 +32,38 @@ class EmbeddingSpace:
     document_prefix: str = ""
     query_prefix: str = ""
     max_characters: int = 16_000
+    max_tokens: int | None = None
 
     @property
     def fingerprint(self) -> str:
         """Name of the space: 32 hex digits, equal exactly when every field is equal."""
-        canonical = json.dumps(asdict(self), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        canonical = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.blake2b(canonical.encode(), digest_size=FINGERPRINT_BYTES).hexdigest()
 
     def document_text(self, title: str | None, content: str) -> str:
         """The text a provider is given for a memory; what `text_hash` is taken over."""
-        body = self.template.format(title=title, content=content) if title else content
-        return self.document_prefix + body[: self.max_characters]
+        return self.document_prefix + self._cut(self._body(title, content))
+
+    def cuts(self, title: str | None, content: str) -> bool:
+        """Whether a memory is longer than what is embedded of it."""
+        body = self._body(title, content)
+        return len(self._cut(body)) < len(body)
 
     def query_text(self, text: str) -> str:
         """The text a provider is given for a query."""
-        return self.query_prefix + text[: self.max_characters]
+        return self.query_prefix + self._cut(text)
 
     def as_dict(self) -> dict[str, Any]:
-        """Every field, as plain JSON values; `EmbeddingSpace(**fields)` gives the space back."""
-        return asdict(self)
+        """Every field that is set, as plain JSON values; `EmbeddingSpace(**fields)` gives the space back."""
+        # Without `max_tokens` where there is none: spaces made before there was such a field keep their name.
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def _body(self, title: str | None, content: str) -> str:
+        return self.template.format(title=title, content=content) if title else content
+
+    def _cut(self, text: str) -> str:
+        cut = text[: self.max_characters]
+        return cut if self.max_tokens is None else cut[: length_within(cut, self.max_tokens)]
 
 
 def text_hash(text: str, key: bytes) -> str:

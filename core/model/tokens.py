@@ -14,3 +14,17 @@ def estimated_tokens(text: str) -> int:
     size = len(text.encode(errors="replace"))
     beyond_ascii = 0 if text.isascii() else sum(character > "\x7f" for character in text)
     return max(1, -(-size // BYTES_A_TOKEN), beyond_ascii)
+
+
+def length_within(text: str, tokens: int) -> int:
+    """How many characters of a text, from its start, are estimated at no more than `tokens`; at least 1."""
+    if estimated_tokens(text) <= tokens:
+        return len(text)
+    low, high = 1, len(text)
+    while low < high:  # the estimate never falls as the text grows
+        middle = (low + high + 1) // 2
+        if estimated_tokens(text[:middle]) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return low
