@@ -55,8 +55,8 @@ def embed_portion(portion: Portion) -> Report:
         # A step ends early when no batch can be claimed: that is how an interrupted run stops it.
         report = step(replace(engine.embed_work(), new_id=_claim_id), portion)
         get_run_logger().info(
-            "%s: %d embedded, %d reused, %d truncated, %d payload only, %d deleted, %d unchanged, %d requeued, %d lost, "
-            "%d set aside %s",
+            "%s: %d embedded, %d reused, %d truncated, %d payload only, %d deleted, %d unchanged, %d requeued, "
+            "%d lost, %d set aside %s",
             portion.tenant,
             report.embedded,
             report.reused,
