@@ -209,7 +209,10 @@ class Cache(Protocol):
         """A value and its version, or None: not there, expired, dropped, or out of reach."""
 
     def put_newer(self, key: str, value: Versioned, keep: timedelta) -> None:
-        """Keep a value for a while, unless a newer version is there or this one was dropped."""
+        """Keep a value for a while, unless a newer version is there or this one was dropped.
+
+        After a drop it is kept at least until that drop's time has passed.
+        """
 
     def drop_older(self, key: str, version: int, keep: timedelta) -> None:
         """Forget a value up to this version; until `keep` has passed, `put_newer` brings none of them back."""

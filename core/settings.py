@@ -77,8 +77,8 @@ class Settings(BaseSettings):
     embedding_dimensions: int = Field(256, description="Width of the bundled model's vectors: 64, 128 or 256")
 
     connections: int = Field(8, ge=2, le=200, description="Connections to PostgreSQL at the most")
-    statement_timeout: Span = Field(timedelta(seconds=30), gt=timedelta(0))
-    lock_timeout: Span = Field(timedelta(seconds=5), gt=timedelta(0))
+    statement_timeout: Span = Field(timedelta(seconds=30), ge=timedelta(milliseconds=1))
+    lock_timeout: Span = Field(timedelta(seconds=5), ge=timedelta(milliseconds=1))
     connect_timeout: Span = Field(timedelta(seconds=10), ge=timedelta(seconds=1))
     cache_timeout: Span = Field(timedelta(milliseconds=250), gt=timedelta(0))
     index_wait: Span = Field(

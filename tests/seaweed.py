@@ -55,6 +55,8 @@ class S3Server:
     key_id: str
     secret: str = field(repr=False)
     process: int
+    master: str
+    filer: str
 
     @property
     def port(self) -> int:
@@ -100,6 +102,8 @@ def running_s3(home: Path) -> Iterator[S3Server]:
                 key_id=key_id,
                 secret=secret,
                 process=process,
+                master=f"127.0.0.1:{ports['master.port']}.{ports['master.port.grpc']}",
+                filer=f"127.0.0.1:{ports['filer.port']}.{ports['filer.port.grpc']}",
             )
 
 

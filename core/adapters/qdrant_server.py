@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,14 +52,19 @@ class QdrantIndex:
     the record's barrier does.
     """
 
-    def __init__(self, options: QdrantOptions, client: Client | None = None) -> None:
+    def __init__(
+        self,
+        options: QdrantOptions,
+        client: Client | None = None,
+        new_id: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
         if not (0 < options.batch_bytes <= _MOST_BYTES and options.batch_count > 0):
             raise Misconfigured(f"a batch takes 1 point or more, and 1 to {_MOST_BYTES} bytes")
         self._options = options
         self._client = client or connect(options)
         self._widths: dict[str, int] = {}
         self._naming = threading.Lock()
-        self._aliases = MarkedAliases(self._listed, self.collections, self._change_aliases)
+        self._aliases = MarkedAliases(self._listed, self.collections, self._change_aliases, lambda: new_id().hex)
 
     def create(self, collection: str, dimensions: int) -> None:
         """Make a collection and its payload indexes; one that is there is completed, and otherwise left alone.

@@ -17,15 +17,19 @@ _KEEP = b"v"
 _DROPPED = b"x"
 
 # One script, so that nothing comes between the comparison and the write. A value takes the place of one of
-# the same version (its time starts anew), but not of that version's drop.
+# the same version (its time starts anew), but not of that version's drop. What follows a drop stays at least
+# as long as the drop would have: else a short-lived newer value would let the older ones back in.
 _STORE_NEWER = """
 local there = redis.call('GETRANGE', KEYS[1], 0, 16)
 local version = string.sub(ARGV[1], 1, 16)
+local keep = tonumber(ARGV[2])
 if there ~= '' then
     local stored = string.sub(there, 1, 16)
-    if stored > version or (stored == version and string.sub(there, 17, 17) == 'x') then return 0 end
+    local dropped = string.sub(there, 17, 17) == 'x'
+    if stored > version or (stored == version and dropped) then return 0 end
+    if dropped then keep = math.max(keep, redis.call('PTTL', KEYS[1])) end
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', keep)
 return 1
 """
 
@@ -44,7 +48,7 @@ class RedisCache:
 
     def get(self, key: str) -> bytes | None:
         """The value, or None: not there, expired, or the cache is out of reach."""
-        found = self._server.ask(lambda client: client.get(self._prefix + key))
+        found = self._server.ask(lambda client: client.get(self._named(key)))
         return found if isinstance(found, bytes) else None
 
     def put(self, key: str, value: bytes, keep: timedelta) -> None:
@@ -53,11 +57,11 @@ class RedisCache:
         if milliseconds <= 0 or len(value) > MAX_VALUE_BYTES:
             self.drop(key)
         else:
-            self._server.ask(lambda client: client.set(self._prefix + key, value, px=milliseconds))
+            self._server.ask(lambda client: client.set(self._named(key), value, px=milliseconds))
 
     def drop(self, key: str) -> None:
         """Forget a value, if the cache can be reached."""
-        self._server.ask(lambda client: client.delete(self._prefix + key))
+        self._server.ask(lambda client: client.delete(self._named(key)))
 
     def get_versioned(self, key: str) -> Versioned | None:
         """A value and its version, or None: not there, dropped, or out of reach."""
@@ -81,9 +85,13 @@ class RedisCache:
         """Nothing of its own is held: whoever opened the server closes it."""
 
     def _store_newer(self, key: str, framed: bytes, keep: timedelta) -> None:
-        milliseconds = _milliseconds(keep)
-        if milliseconds > 0:
-            self._server.ask(lambda client: client.eval(_STORE_NEWER, 1, self._prefix + key, framed, milliseconds))
+        # No time at all still takes the place of what is older, for a moment.
+        milliseconds = max(1, _milliseconds(keep))
+        self._server.ask(lambda client: client.eval(_STORE_NEWER, 1, self._named(key), framed, milliseconds))
+
+    def _named(self, key: str) -> bytes:
+        """Any text makes a key, a lone surrogate too: no call raises."""
+        return (self._prefix + key).encode("utf-8", "surrogatepass")
 
 
 def _head(version: int) -> bytes:

@@ -41,12 +41,15 @@ class RedisLocks:
 
     def free(self, name: str, owner: str) -> None:
         """Let others have it, if it is still ours."""
-        self._server.ask(lambda client: client.eval(_FREE, 1, self._prefix + name, owner))
+        self._server.ask(lambda client: client.eval(_FREE, 1, self._named(name), owner))
 
     def close(self) -> None:
         """Nothing of its own is held: whoever opened the server closes it."""
 
     def _run(self, script: str, name: str, owner: str, keep: timedelta) -> bool | None:
         milliseconds = max(1, keep // timedelta(milliseconds=1))
-        done = self._server.ask(lambda client: client.eval(script, 1, self._prefix + name, owner, milliseconds))
+        done = self._server.ask(lambda client: client.eval(script, 1, self._named(name), owner, milliseconds))
         return None if done is None else bool(done)
+
+    def _named(self, name: str) -> bytes:
+        return (self._prefix + name).encode("utf-8", "surrogatepass")

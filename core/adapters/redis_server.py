@@ -111,7 +111,8 @@ class RedisServer:
             self._failures += 1
             now = self._clock()
             if isinstance(error, redis.ResponseError):  # it can be reached, and refuses this one command
-                logger.warning("the cache refuses a command: %s", error)
+                # The code alone (NOPERM, WRONGTYPE): the words after it may quote keys and values.
+                logger.warning("the cache refuses a command: %s", str(error).split(" ", 1)[0])
             elif now >= self._silent_until:  # else another thread's call failed in the same outage
                 self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
                 self._silent_until = now + self._pause

@@ -12,7 +12,7 @@ from core.errors import Busy, EngineError, Misconfigured, Permanent, Refused, Un
 
 _BUSY = {"40001", "40P01", "55P03"}
 _UNAVAILABLE = {"25006"}  # read only: the server that was the primary is a replica now
-_MISCONFIGURED = {"3D000", "42501", "42P01", "42883", "42703", "0A000", "22023"}
+_MISCONFIGURED = {"3D000", "42501", "42P01", "42883", "42703", "0A000"}
 _MISCONFIGURED_CLASSES = {"28", "42"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58", "XX"}
 _VALUE_CLASSES = {"22", "23"}
@@ -51,6 +51,8 @@ def translate(error: psycopg.Error) -> EngineError:
         return Busy(f"PostgreSQL is busy with the same rows ({state})")
     if state == "57014":
         return Unavailable("PostgreSQL did not answer within the statement timeout")
+    if state == "22023":  # its words may quote the value
+        return Misconfigured(f"{message}: a setting or role it does not know")
     if state in _MISCONFIGURED or state[:2] in _MISCONFIGURED_CLASSES:
         return Misconfigured(f"{message}: {error.diag.message_primary}")
     if state in _UNAVAILABLE or state[:2] in _UNAVAILABLE_CLASSES:

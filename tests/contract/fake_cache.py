@@ -42,9 +42,10 @@ class FakeCache:
         self._set_newer(key, None, version, keep)
 
     def _set_newer(self, key: str, value: bytes | None, version: int, keep: timedelta) -> None:
-        there, stored, until = self.values.get(key, (b"", -1, 0.0))
+        there, stored, until = self.values.get(key, (b"", -1, 0.0))  # nothing there reads as an old value
         if until <= self.clock() or version > stored or (version == stored and there is not None):
-            self._set(key, value, version, keep)
+            least = until - self.clock() if there is None else 0.0
+            self._set(key, value, version, max(keep, timedelta(seconds=least)))
 
     def _set(self, key: str, value: bytes | None, version: int, keep: timedelta) -> None:
         if not self.out_of_reach:

@@ -144,6 +144,29 @@ def test_the_note_of_a_drop_is_a_short_one(cache: Cache) -> None:
     assert cache.get_versioned("key") == Versioned(3, b"kept")
 
 
+def test_a_short_lived_newer_value_does_not_end_what_a_drop_promised(cache: Cache) -> None:
+    cache.drop_older("key", 5, LONG)
+    cache.put_newer("key", Versioned(6, b"newer"), timedelta(milliseconds=30))
+    cache.drop_older("other", 5, LONG)
+    cache.drop_older("other", 6, timedelta(milliseconds=30))
+    time.sleep(0.1)
+    for key in ("key", "other"):
+        cache.put_newer(key, Versioned(4, b"old"), LONG)
+        found = cache.get_versioned(key)
+        assert found is None or found.version == 6
+
+
+@pytest.mark.parametrize("keep", [timedelta(0), timedelta(microseconds=5), timedelta(seconds=-1)])
+def test_no_time_at_all_still_ends_what_is_older(cache: Cache, keep: timedelta) -> None:
+    for key in ("put", "dropped"):
+        cache.put_newer(key, Versioned(4, b"old"), LONG)
+    cache.put_newer("put", Versioned(5, b"new"), keep)
+    cache.drop_older("dropped", 4, keep)
+    time.sleep(0.02)
+    assert cache.get_versioned("put") is None
+    assert cache.get_versioned("dropped") is None
+
+
 @pytest.mark.parametrize("value", [b"", b"x", b"0000000000000009x", bytes(range(256))])
 def test_versioned_values_of_any_bytes(cache: Cache, value: bytes) -> None:
     cache.put_newer("key", Versioned(7, value), LONG)
@@ -169,8 +192,8 @@ def test_in_any_order_the_newest_version_wins(cache: Cache, steps: list[tuple[bo
 
 
 def test_keys_of_any_text(cache: Cache) -> None:
-    for key in ("", "a b", "é", "line\nbreak", "k" * 1000, "*"):
-        cache.put(key, key.encode(), LONG)
+    for key in ("", "a b", "é", "line\nbreak", "k" * 1000, "*", "lone \ud83d"):
+        cache.put(key, key.encode(errors="replace"), LONG)
     assert cache.get("line\nbreak") == b"line\nbreak"
     cache.drop("*")
     assert cache.get("a b") == b"a b"
