@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 
 from prefect import task
@@ -52,8 +51,7 @@ def plan_embed(tenants: list[str] | None = None) -> list[Portion]:
 def embed_portion(portion: Portion) -> Report:
     """Bring one portion of a tenant's waiting entries into its indexes."""
     with task_boundary(f"embed {portion.tenant}"), shared_engine() as engine:
-        # A step ends early when no batch can be claimed: that is how an interrupted run stops it.
-        report = step(replace(engine.embed_work(), new_id=_claim_id), portion)
+        report = step(replace(engine.embed_work(), check=check_not_stopping), portion)
         get_run_logger().info(
             "%s: %d embedded, %d reused, %d truncated, %d payload only, %d deleted, %d unchanged, %d requeued, "
             "%d lost, %d set aside %s",
@@ -70,8 +68,3 @@ def embed_portion(portion: Portion) -> Report:
             f"(postponed: {report.postponed})" if report.postponed else "",
         )
         return report
-
-
-def _claim_id() -> uuid.UUID:
-    check_not_stopping()
-    return uuid.uuid4()

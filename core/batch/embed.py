@@ -7,7 +7,9 @@ embedding and upserting overlap; nothing is shared between them but the count of
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from itertools import zip_longest
 from core.errors import BadAnswer, EngineError, NotFound, Overloaded, Transient
 from core.index.budget import Budget
 from core.index.indexer import Indexer, Outcome, entries_of
+from core.index.patience import Patience
 from core.model.outbox import Backlog, Claim
 from core.ports import BulkLoads
 from core.record.outbox import Outbox
@@ -78,7 +81,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedWork:
-    """What a step works with. `batch` entries are claimed at a time, by `workers` threads."""
+    """What a step works with. `batch` entries are claimed at a time, by `workers` threads.
+
+    `check` is called between batches; what it raises ends the step once the batches under way are done.
+    """
 
     outbox: Outbox
     indexer: Indexer
@@ -88,6 +94,9 @@ class EmbedWork:
     retry_wait: timedelta = timedelta(seconds=2)
     loads: BulkLoads | None = None
     budget: Budget | None = None
+    check: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+    chance: Callable[[], float] = random.random
 
 
 def plan(backlog: Sequence[Backlog], portion: int) -> list[Portion]:
@@ -146,12 +155,15 @@ class _Run:
         self._portion = portion
         self._left = portion.records
         self._collections: set[str] = set()
+        self._patience = Patience(work.clock, work.chance)
         self._lock = threading.Lock()
 
     def work_through(self) -> None:
         """Claim and bring batches until the portion or the work is used up."""
         try:
             while not self.stop.is_set():
+                if not self._go_on():
+                    return
                 claim = self._claim()
                 if claim is None:
                     return
@@ -160,6 +172,14 @@ class _Run:
         except BaseException:
             self.stop.set()
             raise
+
+    def _go_on(self) -> bool:
+        """Wait if the provider asked for less. False: the run is interrupted, and what is left waits for the next."""
+        try:
+            self._patience.wait(self.stop, self._work.check)
+        except Transient as problem:
+            self._postpone(problem)
+        return not self.stop.is_set()
 
     def end_load(self) -> None:
         """After the last portion, also of a run that was no bulk load: one that was killed may have begun it."""
@@ -217,21 +237,26 @@ class _Run:
             self.report = self.report.plus(outcome)
         if self._work.budget is not None:
             self._work.budget.spend(outcome.tokens)
+        if outcome.requests > 0 and outcome.problem is None:
+            self._patience.eased()
         if outcome.problem is not None:
             self._end_for(outcome.problem, claim, outcome.left)
 
     def _end_for(self, problem: EngineError, claim: Claim, left: list[str]) -> None:
-        """A provider's failure: its entries wait, the run is over; a person's business is raised."""
+        """A provider's failure: its entries go back. Overload is waited for, a person's business is raised."""
+        if isinstance(problem, Overloaded) and self._patience.asked_for_less(problem.retry_after):
+            self._give_back(claim, left, failed=False, wait=timedelta(0))
+            return
         theirs = isinstance(problem, Transient | BadAnswer)
         self._give_back(claim, left, failed=theirs)
         if not theirs:
             raise problem
         self._postpone(problem)
 
-    def _give_back(self, claim: Claim, ids: list[str], *, failed: bool) -> None:
+    def _give_back(self, claim: Claim, ids: list[str], *, failed: bool, wait: timedelta | None = None) -> None:
         # With PostgreSQL out of reach too, the lease running out does the same a little later.
         with suppress(Transient):
-            self._work.outbox.release(claim, ids, self._work.retry_wait, failed=failed)
+            self._work.outbox.release(claim, ids, self._work.retry_wait if wait is None else wait, failed=failed)
 
     def _postpone(self, problem: EngineError) -> None:
         self.stop.set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -326,9 +325,7 @@ def test_vectors_paid_for_before_a_provider_fails_are_stored_and_not_paid_again(
     parts.embedder.before = fail_once
     list(parts.writer.write_many("t", drafts(20)))
     report = step(replace(parts.work, workers=1), Portion(tenant="t", records=100))
-    assert (report.embedded, report.postponed) == (10, "slow down")
-    time.sleep(0.05)
-    parts.drain()
+    assert (report.embedded, report.postponed) == (20, None)
     asked = Counter(parts.embedder.texts)
     assert sum(asked.values()) == 25  # the five of the call that failed went twice
     assert set(asked.values()) == {1, 2}
