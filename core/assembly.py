@@ -21,7 +21,7 @@ from core.adapters.qdrant_edge import EdgeIndex
 from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_locks import RedisLocks
 from core.adapters.redis_server import RedisServer
-from core.adapters.wordllama_embedder import MODEL, WHEEL, WordLlamaEmbedder
+from core.adapters.wordllama_embedder import MODEL, WHEEL, WIDTHS, WordLlamaEmbedder
 from core.batch.embed import EmbedWork
 from core.errors import EngineError, Misconfigured
 from core.index.budget import Budget
@@ -197,13 +197,36 @@ def open_index(settings: Settings) -> VectorIndex:
 
 
 def open_embedder(settings: Settings) -> Embedder:
-    """The model the settings name; it is loaded when it is first used."""
-    return WordLlamaEmbedder(settings.embedding_dimensions)
+    """The model the settings name; nothing is loaded or asked yet. Raises Misconfigured."""
+    if settings.embedding_provider == WHEEL:
+        return WordLlamaEmbedder(settings.embedding_dimensions or WIDTHS[-1])
+    from core.adapters.embedding_presets import options_for
+    from core.adapters.openai_embedder import OpenAIEmbedder
+
+    if settings.embedding_model is None:
+        raise Misconfigured(f"embedding_model: say which model of {settings.embedding_provider}")
+    key = settings.embedding_api_key
+    options = options_for(
+        settings.embedding_provider,
+        settings.embedding_model,
+        dimensions=settings.embedding_dimensions,
+        base_url=None if settings.embedding_url is None else settings.embedding_url.get_secret_value(),
+        api_key=None if key is None else key.get_secret_value(),
+        deployment=settings.embedding_deployment,
+        document_timeout=settings.embedding_timeout,
+        query_timeout=settings.embedding_query_timeout,
+    )
+    return OpenAIEmbedder(options)
 
 
 def price_of(provider: str, model: str) -> float | None:
     """List price of a million tokens, in US dollars; None: not known."""
-    return 0.0 if (provider, model) == (WHEEL, MODEL) else None
+    from core.adapters.embedding_presets import facts_of, providers
+
+    if (provider, model) == (WHEEL, MODEL):
+        return 0.0
+    facts = facts_of(provider, model) if provider in providers() else None
+    return None if facts is None else facts.price
 
 
 def open_blobs(settings: Settings) -> BlobStore:

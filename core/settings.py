@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -73,8 +73,16 @@ class Settings(BaseSettings):
     s3_client: Literal["s3fs", "obstore"] = Field("s3fs", description="The library that speaks S3; obstore is faster")
     cache: bool = Field(True, description="Use the cache at all; without it everything works, some things slower")
 
-    embedding_provider: Literal["wordllama"] = Field("wordllama", description="Where vectors come from")
-    embedding_dimensions: int = Field(256, description="Width of the bundled model's vectors: 64, 128 or 256")
+    embedding_provider: str = Field("wordllama", description="Where vectors come from: the bundled model, or a preset")
+    embedding_model: str | None = Field(None, description="The provider's model; the bundled one has none to choose")
+    embedding_dimensions: int | None = Field(
+        None, ge=1, description="Width of the vectors; unset: the model's own (bundled: 64, 128 or 256, which it is)"
+    )
+    embedding_url: SecretStr | None = Field(None, description="Address of the provider, where it is not the preset's")
+    embedding_api_key: SecretStr | None = Field(None, description="The provider's API key")
+    embedding_deployment: str | None = Field(None, description="Name of the deployment of the model, at Azure")
+    embedding_timeout: Span = Field(timedelta(seconds=60), gt=timedelta(0), description="Of a request for documents")
+    embedding_query_timeout: Span = Field(timedelta(seconds=5), gt=timedelta(0), description="Of a request for a query")
 
     connections: int = Field(8, ge=2, le=200, description="Connections to PostgreSQL at the most")
     statement_timeout: Span = Field(timedelta(seconds=30), ge=timedelta(milliseconds=1))
@@ -97,13 +105,6 @@ class Settings(BaseSettings):
     embed_tokens_a_day: int | None = Field(None, ge=0, description="Tokens all workers may ask for a day (UTC)")
     embed_tokens_a_run: int | None = Field(None, ge=0, description="Tokens one run may ask for")
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
-
-    @field_validator("embedding_dimensions")
-    @classmethod
-    def _a_width_the_model_has(cls, width: int) -> int:
-        if width not in (64, 128, 256):
-            raise ValueError("the bundled model has vectors of 64, 128 or 256 dimensions")
-        return width
 
     @model_validator(mode="after")
     def _no_contradictions(self) -> Settings:

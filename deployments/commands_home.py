@@ -96,7 +96,7 @@ def stores_of(settings: Settings) -> dict[str, str]:
         "cache": cache,
         "index": f"Qdrant Edge in {home / 'vectors'}" if settings.qdrant_url is None else "yours (MEMORY_QDRANT_URL)",
         "objects": objects if settings.objects_url is None else "yours (MEMORY_OBJECTS_URL)",
-        "embedding": f"{settings.embedding_provider}, {settings.embedding_dimensions} dimensions",
+        "embedding": " ".join(filter(None, (settings.embedding_provider, settings.embedding_model))),
     }
 
 

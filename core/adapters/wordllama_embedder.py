@@ -87,9 +87,9 @@ def _check(index: int, text: str) -> None:
         raise Refused("a blank text has no vector", where=f"texts[{index}]", index=index)
     try:
         text.encode()
-    except UnicodeEncodeError as error:
+    except UnicodeEncodeError:  # which holds the text
         message = "the text is not Unicode (a lone surrogate)"
-        raise Refused(message, where=f"texts[{index}]", index=index) from error
+        raise Refused(message, where=f"texts[{index}]", index=index) from None
 
 
 def _normalised(sums: Vector) -> Vector:

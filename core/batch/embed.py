@@ -245,7 +245,7 @@ class _Run:
     def _end_for(self, problem: EngineError, claim: Claim, left: list[str]) -> None:
         """A provider's failure: its entries go back. Overload is waited for, a person's business is raised."""
         if isinstance(problem, Overloaded) and self._patience.asked_for_less(problem.retry_after):
-            self._give_back(claim, left, failed=False, wait=timedelta(0))
+            self._give_back(claim, left, failed=False)
             return
         theirs = isinstance(problem, Transient | BadAnswer)
         self._give_back(claim, left, failed=theirs)
@@ -253,10 +253,11 @@ class _Run:
             raise problem
         self._postpone(problem)
 
-    def _give_back(self, claim: Claim, ids: list[str], *, failed: bool, wait: timedelta | None = None) -> None:
+    def _give_back(self, claim: Claim, ids: list[str], *, failed: bool) -> None:
+        wait = self._work.retry_wait if failed else timedelta(0)
         # With PostgreSQL out of reach too, the lease running out does the same a little later.
         with suppress(Transient):
-            self._work.outbox.release(claim, ids, self._work.retry_wait if wait is None else wait, failed=failed)
+            self._work.outbox.release(claim, ids, wait, failed=failed)
 
     def _postpone(self, problem: EngineError) -> None:
         self.stop.set()

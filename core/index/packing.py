@@ -75,7 +75,7 @@ class LearnedLimits:
             return self._known.get(endpoint, named)
 
     def refused(self, endpoint: str, named: EmbedLimits, size: Size) -> None:
-        """A request of this size, of several texts, was refused for its size."""
+        """A request of this size was refused for it, and its halves were taken."""
         with self._lock:
             known = self._known.get(endpoint, named)
             if known.tokens is not None and size.tokens > known.tokens / 2:

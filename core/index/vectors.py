@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from core.errors import BadAnswer, EngineError, Permanent, Refused
-from core.index.packing import LearnedLimits, packs, size_of
+from core.index.packing import LearnedLimits, Size, packs, size_of
 from core.model.point import Vector
 from core.ports import Embedder, Embeddings, TextKind
 
@@ -40,31 +40,55 @@ def embed_all(embedder: Embedder, texts: Mapping[str, str], learned: LearnedLimi
     endpoint, named = embedder.space.fingerprint, embedder.limits
     # A stack, the first request on top. Ever smaller parts of it are tried while items are refused: at most
     # 2·n requests for n bad items.
-    pending = list(packs(texts, learned.of(endpoint, named)))[::-1]
+    pending = [_Part(pack) for pack in packs(texts, learned.of(endpoint, named))][::-1]
     while pending and result.problem is None:
         part = pending.pop()
         limits = learned.of(endpoint, named)
-        if len(part) > 1 and not size_of(part).fits(limits):
-            pending.extend(list(packs(part, limits))[::-1])
+        if len(part.texts) > 1 and not size_of(part.texts).fits(limits):
+            pending.extend([_Part(pack) for pack in packs(part.texts, limits)][::-1])
             continue
         result.requests += 1
         try:
-            answer = checked(embedder, list(part.values()), "document")
+            answer = checked(embedder, list(part.texts.values()), "document")
         except (BadAnswer, Refused) as problem:
-            if problem.details.get("reason") == "size" and len(part) > 1:
-                learned.refused(endpoint, named, size_of(part))
             pending.extend(_without_the_culprit(part, problem, result))
         except EngineError as problem:
             result.problem = problem
         else:
             result.tokens += answer.tokens
-            result.vectors.update(zip(part, answer.vectors, strict=True))
+            result.vectors.update(zip(part.texts, answer.vectors, strict=True))
+            if part.halved is not None and part.halved.both_taken():
+                learned.refused(endpoint, named, part.halved.size)
     return result
 
 
-def _without_the_culprit(part: dict[str, str], problem: Permanent, result: Embedded) -> list[dict[str, str]]:
+@dataclass(slots=True)
+class _Halved:
+    """A request that was refused for its size. Only if both its halves are taken was it too big as a whole.
+
+    If one of them is refused again, a single text may be to blame, which says nothing of the provider's limits.
+    """
+
+    size: Size
+    taken: int = 0
+
+    def both_taken(self) -> bool:
+        """Note that one more half was taken."""
+        self.taken += 1
+        return self.taken == 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Texts of one request, and the refused request they are a half of."""
+
+    texts: dict[str, str]
+    halved: _Halved | None = None
+
+
+def _without_the_culprit(part: _Part, problem: Permanent, result: Embedded) -> list[_Part]:
     """What is left to try: all but the named item, or two halves when none is named."""
-    keys = list(part)
+    keys = list(part.texts)
     index = problem.details.get("index")
     if isinstance(problem, BadAnswer) and index is None:
         result.problem = problem
@@ -74,9 +98,10 @@ def _without_the_culprit(part: dict[str, str], problem: Permanent, result: Embed
     if index is not None:
         culprit = keys.pop(int(index))
         result.refused[culprit] = problem.message
-        return [{key: part[key] for key in keys}] if keys else []
+        return [_Part({key: part.texts[key] for key in keys})] if keys else []
     middle = len(keys) // 2
-    return [{key: part[key] for key in half} for half in (keys[middle:], keys[:middle])]
+    halved = _Halved(size_of(part.texts)) if problem.details.get("reason") == "size" else None
+    return [_Part({key: part.texts[key] for key in half}, halved) for half in (keys[middle:], keys[:middle])]
 
 
 def checked(embedder: Embedder, texts: list[str], kind: TextKind) -> Embeddings:

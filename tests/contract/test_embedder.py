@@ -6,21 +6,43 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 
+from core.adapters.openai_embedder import OpenAIEmbedder, ProviderOptions
 from core.adapters.wordllama_embedder import WordLlamaEmbedder, _normalised
 from core.errors import BadAnswer, Misconfigured, Refused, Unavailable
-from core.ports import Embedder
+from core.ports import Embedder, EmbedLimits
 from tests.contract.fake_embedder import FakeEmbedder
+from tests.openai_server import OpenAIServer
 
 ROOT = Path(__file__).parents[2]
+
+
+@cache
+def provider() -> OpenAIServer:
+    return OpenAIServer(dimensions=256)
+
+
+def over_http(encoding: Literal["float", "base64"]) -> OpenAIEmbedder:
+    limits = EmbedLimits(items=256)
+    return OpenAIEmbedder(
+        ProviderOptions(
+            name="local", base_url=provider().url, model="words", width=256, limits=limits, encoding_format=encoding
+        )
+    )
+
+
 EMBEDDERS: dict[str, Callable[[], Embedder]] = {
     "fake": FakeEmbedder,
     "wordllama": WordLlamaEmbedder,
     "wordllama-64": lambda: WordLlamaEmbedder(64),
+    "openai": lambda: over_http("float"),
+    "openai-base64": lambda: over_http("base64"),
 }
 TEXTS = [
     "The cat sleeps on the warm mat in the kitchen",

@@ -22,6 +22,7 @@ PLACES = {
     "qdrant_client": "core/adapters/qdrant_*.py",
     "qdrant_edge": "core/adapters/*edge*.py",
     "openai": "core/adapters/openai_*.py",
+    "httpx2": "core/adapters/openai_*.py",
     "fsspec": "core/adapters/*blob*.py",
     "s3fs": "core/adapters/blob_s3.py",
     "obstore": "core/adapters/*s3*.py",

@@ -93,6 +93,20 @@ def test_a_server_that_takes_16_a_call_is_found_out_once_and_remembered() -> Non
     assert done.requests == 4
 
 
+def test_one_text_that_is_too_long_teaches_nothing_about_requests() -> None:
+    server, learned = FakeEmbedder(max_items=2048), LearnedLimits()
+
+    def refuse_the_long_one(texts: Sequence[str]) -> None:
+        if any(len(text) > 1000 for text in texts):
+            raise Refused("too many tokens", reason="size")
+
+    server.before = refuse_the_long_one
+    many = [*(f"word {number}" for number in range(64)), "x" * 2000, *(f"other {number}" for number in range(63))]
+    done = embed_all(server, named(many), learned)
+    assert (len(done.vectors), list(done.refused)) == (127, ["k64"])
+    assert learned.of(server.space.fingerprint, server.limits) == server.limits
+
+
 def test_another_server_keeps_its_own_limits() -> None:
     learned = LearnedLimits()
     embed_all(Small(), named(["word"] * 64), learned)

@@ -1,0 +1,121 @@
+"""What the way to a provider costs: requests beside a bare `openai` client, and a drain beside what latency allows.
+
+python -m tests.bench.gateway --texts 4000
+
+The provider is a server of this machine's own, which shares its two cores with what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import openai
+
+from core.adapters.embedding_presets import options_for
+from core.adapters.openai_embedder import OpenAIEmbedder
+from core.assembly import open_engine, prepare_record, stop_embedded
+from core.batch.embed import Portion, step
+from core.index.packing import LearnedLimits
+from core.index.vectors import embed_all
+from core.model.memory import Draft
+from core.settings import load_settings
+from tests.bench.limits import timed
+from tests.bench.texts import texts
+from tests.openai_server import Fault, OpenAIServer
+
+MODEL, WIDTH = "text-embedding-3-small", 256
+ROUNDS = 5
+
+
+def overhead(server: OpenAIServer, contents: Sequence[str], size: int, at_once: int) -> dict[str, float]:
+    """Seconds per 1,000 texts through our packing, checking and reading of answers, and through the bare client."""
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    ours = OpenAIEmbedder(options_for("openai", MODEL, dimensions=WIDTH, base_url=url, api_key="k"))
+    bare = openai.OpenAI(base_url=url, api_key="k", max_retries=0)
+    parts = [list(contents[start : start + size]) for start in range(0, len(contents), size)]
+    learned = LearnedLimits()
+
+    def through_ours(part: list[str]) -> None:
+        assert len(embed_all(ours, dict(enumerate_text(part)), learned).vectors) == len(part)
+
+    def through_bare(part: list[str]) -> None:
+        answer = bare.embeddings.create(input=part, model=MODEL, dimensions=WIDTH)
+        assert len(answer.data) == len(part)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for call in (through_ours, through_bare):
+            list(pool.map(call, parts[:at_once]))
+        pairs = [
+            (timed(lambda: list(pool.map(through_ours, parts))), timed(lambda: list(pool.map(through_bare, parts))))
+            for _ in range(ROUNDS)
+        ]
+    ours.close()
+    bare.close()
+    thousands = len(contents) / 1000
+    return {
+        "ours_s_per_1000": round(statistics.median(one for one, _ in pairs) / thousands, 4),
+        "bare_s_per_1000": round(statistics.median(one for _, one in pairs) / thousands, 4),
+        "ratio": round(statistics.median(one / other for one, other in pairs), 3),
+    }
+
+
+def enumerate_text(part: Sequence[str]) -> list[tuple[str, str]]:
+    """The texts with a key each."""
+    return [(str(number), text) for number, text in enumerate(part)]
+
+
+def drain(server: OpenAIServer, contents: Sequence[str], latency: float, at_once: int, size: int) -> dict[str, Any]:
+    """Records a second of a drain while the provider takes its time, beside concurrency / latency x batch."""
+    server.told = lambda _: Fault(delay=latency)
+    with tempfile.TemporaryDirectory(prefix="memory-bench-") as home:
+        settings = load_settings(
+            home=Path(home) / "home",
+            embedding_provider="openai",
+            embedding_model=MODEL,
+            embedding_dimensions=WIDTH,
+            embedding_url=f"http://127.0.0.1:{server.server_port}/v1",
+            embedding_api_key="k",
+            embed_batch=size,
+            embed_workers=at_once,
+            connections=at_once + 2,
+        )
+        try:
+            prepare_record(settings)
+            with open_engine(settings) as engine:
+                list(engine.write_many("bench", [Draft(id=f"b{n}", content=text) for n, text in enumerate(contents)]))
+                spent = timed(lambda: step(engine.embed_work(), Portion(tenant="bench", records=len(contents))))
+        finally:
+            stop_embedded(settings)
+            server.told = lambda _: None
+    rate, ideal = len(contents) / spent, at_once / latency * size
+    shown = {"latency_ms": latency * 1000, "at_once": at_once, "batch": size}
+    return {**shown, "records_per_s": round(rate), "ideal_per_s": round(ideal), "share": round(rate / ideal, 3)}
+
+
+def main() -> None:
+    """Measure both, and print them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=int, default=4000)
+    chosen = parser.parse_args()
+    contents = texts(chosen.texts, random.Random(3))
+    server = OpenAIServer(WIDTH)
+    try:
+        figures = {
+            "overhead": overhead(server, contents, 100, 4),
+            "drain": [drain(server, contents, latency, 4, 50) for latency in (0.02, 0.2)],
+        }
+    finally:
+        server.stop()
+    print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""A provider that speaks the OpenAI protocol, chosen by settings alone: what becomes of memories when it misbehaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.assembly import Engine, open_engine, price_of
+from core.batch.embed import Portion, Report, step
+from core.errors import Misconfigured
+from core.model.memory import Draft
+from core.settings import load_settings
+from tests.openai_server import Fault, OpenAIServer, at_most, error_body, refusing
+
+KEY = "sk-nobody-may-see-this"
+ALL = Portion(tenant="t", records=10_000)
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    started = OpenAIServer()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def chosen(server: OpenAIServer, database_url: str, valkey_url: str, tmp_path: Path) -> dict[str, Any]:
+    """The settings of an engine that embeds by the server."""
+    return {
+        "home": tmp_path,
+        "postgres_url": database_url,
+        "redis_url": valkey_url,
+        "embedding_provider": "openai",
+        "embedding_model": "text-embedding-3-small",
+        "embedding_dimensions": 64,
+        "embedding_url": f"http://127.0.0.1:{server.server_port}/v1",
+        "embedding_api_key": KEY,
+        "embed_workers": 1,
+    }
+
+
+@pytest.fixture
+def engine(chosen: dict[str, Any]) -> Iterator[Engine]:
+    with open_engine(load_settings(**chosen)) as opened:
+        yield opened
+
+
+def remember(engine: Engine, count: int, text: str = "note number") -> None:
+    list(engine.write_many("t", [Draft(id=f"m{n:03}", content=f"{text} {n}") for n in range(count)]))
+
+
+def drain(engine: Engine) -> Report:
+    return step(engine.embed_work(), ALL)
+
+
+def test_memories_are_embedded_by_the_provider_and_found(engine: Engine, server: OpenAIServer) -> None:
+    engine.write("t", Draft(id="tea", content="Ana prefers green tea"))
+    engine.write("t", Draft(id="car", content="the red car broke down"))
+    assert drain(engine).embedded == 2
+    assert [one.memory.id for one in engine.search("t", "green tea", 1).found] == ["tea"]
+    asked = server.requests[0]
+    assert (asked.body["model"], asked.body["dimensions"]) == ("text-embedding-3-small", 64)
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+    engine.search("t", "green tea", 1)
+    assert len(server.requests) == 2  # the query's vector was kept
+
+
+def test_what_it_took_is_told_with_its_price(engine: Engine) -> None:
+    remember(engine, 30)
+    drain(engine)
+    (day,) = engine.uses(1)
+    assert (day.provider, day.model, day.use.texts) == ("openai", "text-embedding-3-small", 30)
+    assert day.use.tokens > 0
+    assert day.money(price_of(day.provider, day.model)) == pytest.approx(day.use.tokens * 0.02 / 1e6)
+
+
+def test_a_text_it_always_refuses_is_set_aside_with_its_words_and_the_queue_moves_on(
+    engine: Engine, server: OpenAIServer
+) -> None:
+    """Item 5 of 64, first in every run."""
+    remember(engine, 64)
+    engine.write("t", Draft(id="m005", content="a POISON pill"))
+    server.told = refusing("POISON")
+    report = drain(engine)
+    assert (report.embedded, list(report.set_aside)) == (63, ["m005"])
+    assert "SECRET-INPUT" not in report.set_aside["m005"]
+    assert len(server.requests) <= 2 * 8
+    assert drain(engine).worked == 0
+
+
+PERSONS: list[tuple[int, Any, str]] = [
+    (401, error_body("invalid_api_key"), "auth"),
+    (403, error_body(), "auth"),
+    (404, error_body("model_not_found"), "model"),
+    (429, error_body("insufficient_quota", "insufficient_quota"), "quota"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "reason"), PERSONS)
+def test_what_a_person_has_to_mend_stops_at_once_and_sets_nothing_aside(
+    engine: Engine, server: OpenAIServer, status: int, body: Any, reason: str
+) -> None:
+    remember(engine, 20)
+    server.told = lambda _: Fault(status=status, body=body)
+    with pytest.raises(Misconfigured) as raised:
+        drain(engine)
+    assert raised.value.details["reason"] == reason
+    assert KEY not in str(raised.value)
+    assert len(server.requests) == 1
+    assert [(one.waiting, one.set_aside) for one in engine.backlog()] == [(20, 0)]
+    server.told = lambda _: None
+    assert drain(engine).embedded == 20
+
+
+def test_a_rate_limit_is_waited_for_and_nothing_goes_twice(engine: Engine, server: OpenAIServer) -> None:
+    refusals = iter([Fault(status=429, headers={"retry-after-ms": "50"}, body=error_body("rate_limit_exceeded"))] * 3)
+    server.told = lambda _: next(refusals, None)
+    remember(engine, 20)
+    report = drain(engine)
+    assert (report.embedded, report.postponed) == (20, None)
+    assert len(server.requests) == 4
+
+
+def test_a_server_that_takes_16_a_call_is_found_out(engine: Engine, server: OpenAIServer) -> None:
+    server.told = at_most(16)
+    remember(engine, 128)
+    assert drain(engine).embedded == 128
+    before = len(server.requests)
+    remember(engine, 32, "other words")
+    drain(engine)
+    assert len(server.requests) - before == 2
+
+
+ANSWERS: list[Callable[[list[dict[str, Any]]], list[dict[str, Any]]]] = [
+    lambda rows: rows[:-1],
+    lambda rows: rows[:1],
+    lambda rows: [],
+    lambda rows: [rows[0], *rows[:-1]],
+]
+
+
+@pytest.mark.parametrize("wrong", ANSWERS, ids=["n-1", "one for all", "none", "an index twice"])
+def test_an_answer_that_cannot_be_used_stores_nothing_and_marks_nothing_done(
+    engine: Engine, server: OpenAIServer, wrong: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> None:
+    remember(engine, 5)
+    server.told = lambda _: Fault(rows=wrong)
+    assert drain(engine).postponed
+    assert [(one.waiting, one.set_aside) for one in engine.backlog()] == [(5, 0)]
+    server.told = lambda _: None
+    assert engine.search("t", "note", 5).found == ()
+
+
+def test_answers_in_any_order_are_placed_by_index(engine: Engine, server: OpenAIServer) -> None:
+    server.told = lambda body: Fault(rows=lambda rows: rows[::-1]) if len(body["input"]) > 1 else None
+    for name, text in (("tea", "green tea"), ("car", "red car"), ("sea", "blue sea")):
+        engine.write("t", Draft(id=name, content=text))
+    drain(engine)
+    for name, text in (("tea", "green tea"), ("car", "red car"), ("sea", "blue sea")):
+        assert engine.search("t", text, 1).found[0].memory.id == name
+
+
+def test_another_width_or_model_is_another_space_and_a_spelling_is_not(
+    engine: Engine, chosen: dict[str, Any], server: OpenAIServer
+) -> None:
+    remember(engine, 3)
+    drain(engine)
+    spelt = chosen | {"embedding_model": "openai/text-embedding-3-small"}
+    with open_engine(load_settings(**spelt)) as same:
+        assert len(same.search("t", "note number 1", 3).found) == 3
+    for other in ({"embedding_dimensions": 32}, {"embedding_model": "text-embedding-3-large"}):
+        with open_engine(load_settings(**(chosen | other))) as changed, pytest.raises(Misconfigured, match="reindex"):
+            changed.search("t", "note number 2", 3)
+    asked = {json.dumps(request.body["model"]) for request in server.requests}
+    assert "text-embedding-3-large" not in "".join(asked)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"embedding_provider": "nobody"}, "provider"),
+        ({"embedding_model": None}, "embedding_model"),
+        ({"embedding_model": "a-model-of-our-own", "embedding_dimensions": None}, "dimensions"),
+        ({"embedding_url": None, "embedding_api_key": None}, "api_key"),
+        ({"embedding_url": "not a url"}, "base_url"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(chosen: dict[str, Any], wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(Misconfigured, match=named) as raised, open_engine(load_settings(**(chosen | wrong))):
+        pass
+    assert KEY not in str(raised.value)
