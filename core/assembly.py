@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,22 +16,26 @@ from ulid import ULID
 
 from core.adapters.embedded_postgres import start_postgres, stop_postgres
 from core.adapters.embedded_valkey import start_valkey, stop_valkey
+from core.adapters.local_throttle import LocalThrottle
 from core.adapters.no_cache import NoCache
 from core.adapters.qdrant_edge import EdgeIndex
 from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_locks import RedisLocks
 from core.adapters.redis_server import RedisServer
+from core.adapters.redis_throttle import RedisThrottle
 from core.adapters.wordllama_embedder import MODEL, WHEEL, WIDTHS, WordLlamaEmbedder
 from core.batch.embed import EmbedWork
 from core.errors import EngineError, Misconfigured
 from core.index.budget import Budget
 from core.index.indexer import Indexer
+from core.index.throttled import ThrottledEmbedder, Throttling
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
+from core.model.quota import Quota, provider_key
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
-from core.ports import BlobStore, BulkLoads, Cache, Embedder, Locks, VectorIndex
+from core.ports import BlobStore, BulkLoads, Cache, Embedder, Locks, Throttle, VectorIndex
 from core.read.reader import Reader
 from core.record.database import Database, Limits
 from core.record.memories import Place, Position
@@ -163,9 +167,10 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
         database = Database(prepare_record(settings), limits_of(settings))
         database.open()
         opened.callback(database.close)
-        cache = opened.enter_context(open_cache(settings))
+        server = opened.enter_context(_opened_redis(settings))
+        cache = NoCache() if server is None else RedisCache(server, prefix=CACHE_PREFIX)
         index = opened.enter_context(closing(open_index(settings)))
-        embedder = opened.enter_context(closing(open_embedder(settings)))
+        embedder = opened.enter_context(closing(throttled(open_embedder(settings), settings, server)))
         loads = index if isinstance(index, BulkLoads) else None
         stores = Stores(database=database, index=index, cache=cache, embedder=embedder, loads=loads)
         yield Engine(settings, stores, lambda: f"mem_{ULID()}")
@@ -255,15 +260,29 @@ def open_blobs(settings: Settings) -> BlobStore:
     )
 
 
+def throttled(embedder: Embedder, settings: Settings, server: RedisServer | None) -> Embedder:
+    """The embedder, kept to its provider's limits with all workers on the same key; as it is where it has none."""
+    if settings.embedding_provider == WHEEL:
+        return embedder
+    quota = Quota(
+        requests_per_minute=settings.embedding_requests_a_minute,
+        tokens_per_minute=settings.embedding_tokens_a_minute,
+        at_once=settings.embedding_at_once,
+        kept_for_queries=settings.embedding_kept_for_queries,
+    )
+    share, key = settings.embedding_share, settings.embedding_api_key
+    alone = LocalThrottle(share=share)
+    throttle: Throttle = alone if server is None else RedisThrottle(server, prefix=f"{CACHE_PREFIX}limit:", share=share)
+    named = provider_key(embedder.space.endpoint, "" if key is None else key.get_secret_value())
+    return ThrottledEmbedder(embedder, Throttling(throttle=throttle, key=named, quota=quota))
+
+
 @contextmanager
-def open_cache(settings: Settings) -> Iterator[Cache]:
-    """The cache the settings name; one that keeps nothing, with a warning, where the embedded one cannot start."""
+def _opened_redis(settings: Settings) -> Iterator[RedisServer | None]:
+    """The cache's server, not connected yet; None, with a warning, where the embedded one cannot start."""
     server = redis_server(settings) if settings.cache else None
-    if server is None:
-        yield NoCache()
-        return
-    with closing(server):
-        yield RedisCache(server, prefix=CACHE_PREFIX)
+    with nullcontext() if server is None else closing(server):
+        yield server
 
 
 def locks_of(server: RedisServer) -> Locks:

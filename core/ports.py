@@ -7,7 +7,7 @@ bounds each call by a timeout of its own, and is closed once, by whoever opened 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 from core.errors import EngineError
 from core.model.point import Hit, Payload, Point, Stamp, Vector
 from core.model.query import Selection
+from core.model.quota import Grant, Lane, Quota, Wait
 from core.model.space import EmbeddingSpace
 
 TextKind = Literal["document", "query"]
@@ -236,6 +237,37 @@ class Locks(Protocol):
 
     def free(self, name: str, owner: str) -> None:
         """Let others have it, if `owner` still has it."""
+
+    def close(self) -> None:
+        """Give back what is held."""
+
+
+class Throttle(Protocol):
+    """Who may send a provider a request now, by its limits for a key. No call raises or blocks.
+
+    With what is shared out of reach, each worker keeps a set share of the limits by itself.
+    """
+
+    def take(
+        self, key: str, tokens: int, lane: Lane, quota: Quota, owner: str, tenant: str | None = None
+    ) -> Grant | Wait:
+        """Leave for one request of about `tokens`, or how many seconds to wait before asking again.
+
+        `owner` is who asks, the same at every asking for one request: it keeps its place in the line. Queries
+        go before bulk work and have a part to themselves; tenants take turns.
+        """
+
+    def give_back(self, key: str, grant: Grant, used_tokens: int | None = None) -> None:
+        """The request has ended; `used_tokens` takes the place of the estimate."""
+
+    def leave(self, key: str, owner: str) -> None:
+        """This owner waits no longer: what was set aside for it is free. Not waiting: nothing."""
+
+    def cool_down(self, key: str, seconds: float) -> None:
+        """Nobody on this key is granted anything for so long from now; a longer time that runs already stays."""
+
+    def cooling(self, keys: Iterable[str]) -> frozenset[str]:
+        """Those of `keys` that cool down now."""
 
     def close(self) -> None:
         """Give back what is held."""

@@ -83,6 +83,13 @@ class Settings(BaseSettings):
     embedding_deployment: str | None = Field(None, description="Name of the deployment of the model, at Azure")
     embedding_timeout: Span = Field(timedelta(seconds=60), gt=timedelta(0), description="Of a request for documents")
     embedding_query_timeout: Span = Field(timedelta(seconds=5), gt=timedelta(0), description="Of a request for a query")
+    embedding_requests_a_minute: int | None = Field(None, ge=1, description="What the provider allows for the key")
+    embedding_tokens_a_minute: int | None = Field(None, ge=1, description="What the provider allows for the key")
+    embedding_at_once: int | None = Field(None, ge=1, description="Requests under way at once, of all workers together")
+    embedding_kept_for_queries: float = Field(0.1, ge=0, lt=1, description="Share of these that only searches may use")
+    embedding_share: float = Field(
+        0.25, gt=0, le=1, description="Share one worker takes while the cache is out of reach"
+    )
 
     connections: int = Field(8, ge=2, le=200, description="Connections to PostgreSQL at the most")
     statement_timeout: Span = Field(timedelta(seconds=30), ge=timedelta(milliseconds=1))

@@ -84,8 +84,10 @@ def drain(server: OpenAIServer, contents: Sequence[str], latency: float, at_once
             embedding_url=f"http://127.0.0.1:{server.server_port}/v1",
             embedding_api_key="k",
             embed_batch=size,
-            embed_workers=at_once,
-            connections=at_once + 2,
+            # More batches than requests: while some wait for the provider, others read and write.
+            embed_workers=2 * at_once,
+            embedding_at_once=at_once,
+            connections=2 * at_once + 2,
         )
         try:
             prepare_record(settings)
