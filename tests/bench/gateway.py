@@ -11,9 +11,12 @@ import argparse
 import json
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +32,35 @@ from core.model.memory import Draft
 from core.settings import load_settings
 from tests.bench.limits import timed
 from tests.bench.texts import texts
-from tests.openai_server import Fault, OpenAIServer
 
 MODEL, WIDTH = "text-embedding-3-small", 256
 ROUNDS = 5
 
 
-def overhead(server: OpenAIServer, contents: Sequence[str], size: int, at_once: int) -> dict[str, float]:
+# The provider in a process of its own: in ours its threads would hold the interpreter lock against us.
+PROVIDER = """
+import sys
+from tests.openai_server import Fault, OpenAIServer
+server = OpenAIServer(int(sys.argv[1]))
+server.told = lambda _: Fault(delay=float(sys.argv[2]))
+print(server.server_port, flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def provider(latency: float) -> Iterator[int]:
+    """The port of a provider that takes so long to answer."""
+    command = [sys.executable, "-c", PROVIDER, str(WIDTH), str(latency)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+        process.kill()
+
+
+def overhead(port: int, contents: Sequence[str], size: int, at_once: int) -> dict[str, float]:
     """Seconds per 1,000 texts through our packing, checking and reading of answers, and through the bare client."""
-    url = f"http://127.0.0.1:{server.server_port}/v1"
+    url = f"http://127.0.0.1:{port}/v1"
     ours = OpenAIEmbedder(options_for("openai", MODEL, dimensions=WIDTH, base_url=url, api_key="k"))
     bare = openai.OpenAI(base_url=url, api_key="k", max_retries=0)
     parts = [list(contents[start : start + size]) for start in range(0, len(contents), size)]
@@ -72,16 +95,15 @@ def enumerate_text(part: Sequence[str]) -> list[tuple[str, str]]:
     return [(str(number), text) for number, text in enumerate(part)]
 
 
-def drain(server: OpenAIServer, contents: Sequence[str], latency: float, at_once: int, size: int) -> dict[str, Any]:
+def drain(port: int, contents: Sequence[str], latency: float, at_once: int, size: int) -> dict[str, Any]:
     """Records a second of a drain while the provider takes its time, beside concurrency / latency x batch."""
-    server.told = lambda _: Fault(delay=latency)
     with tempfile.TemporaryDirectory(prefix="memory-bench-") as home:
         settings = load_settings(
             home=Path(home) / "home",
             embedding_provider="openai",
             embedding_model=MODEL,
             embedding_dimensions=WIDTH,
-            embedding_url=f"http://127.0.0.1:{server.server_port}/v1",
+            embedding_url=f"http://127.0.0.1:{port}/v1",
             embedding_api_key="k",
             embed_batch=size,
             # More batches than requests: while some wait for the provider, others read and write.
@@ -96,7 +118,6 @@ def drain(server: OpenAIServer, contents: Sequence[str], latency: float, at_once
                 spent = timed(lambda: step(engine.embed_work(), Portion(tenant="bench", records=len(contents))))
         finally:
             stop_embedded(settings)
-            server.told = lambda _: None
     rate, ideal = len(contents) / spent, at_once / latency * size
     shown = {"latency_ms": latency * 1000, "at_once": at_once, "batch": size}
     return {**shown, "records_per_s": round(rate), "ideal_per_s": round(ideal), "share": round(rate / ideal, 3)}
@@ -108,14 +129,12 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=4000)
     chosen = parser.parse_args()
     contents = texts(chosen.texts, random.Random(3))
-    server = OpenAIServer(WIDTH)
-    try:
-        figures = {
-            "overhead": overhead(server, contents, 100, 4),
-            "drain": [drain(server, contents, latency, 4, 50) for latency in (0.02, 0.2)],
-        }
-    finally:
-        server.stop()
+    figures: dict[str, Any] = {"drain": []}
+    with provider(0) as port:
+        figures["overhead"] = overhead(port, contents, 100, 4)
+    for latency in (0.02, 0.2):
+        with provider(latency) as port:
+            figures["drain"].append(drain(port, contents, latency, 4, 50))
     print(json.dumps(figures, indent=2))
 
 
