@@ -62,6 +62,7 @@ def test_the_owner_is_no_superuser_and_can_migrate(postgres_server: PostgresServ
         done = run(script, PGHOST=folder, POSTGRES_PASSWORD=PASSWORD, PGDATABASE="postgres")
         assert done.returncode == 0, done.stderr
         try:
+            _share_roles(admin)
             url = f"postgresql://composed:{PASSWORD}@/composed?host={folder}"
             assert migrate(url)
             with psycopg.connect(url) as session:
@@ -72,3 +73,10 @@ def test_the_owner_is_no_superuser_and_can_migrate(postgres_server: PostgresServ
         finally:
             admin.execute("DROP DATABASE composed WITH (FORCE)")
             admin.execute("DROP ROLE composed")
+
+
+def _share_roles(admin: psycopg.Connection[Any]) -> None:
+    """As the README says of a second owner: the two roles are the server's, and another database made them."""
+    for role in ("memory_app", "memory_worker"):
+        if admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+            admin.execute(f"GRANT {role} TO composed WITH ADMIN OPTION".encode())
