@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from core.ports import Embedder, Embeddings, EmbedLimits, TextKind, Throttle
 COOL_DOWN = 2.0
 # How long a request waits for its turn: documents well within a lease, queries not longer than a person would.
 PATIENCE = {"document": 30.0, "query": 2.0}
+UNBOUNDED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class ThrottledEmbedder:
         self._embedder = embedder
         self._throttling = throttling
         self._sleep = sleep
+        # Within this process a free slot is known at once; between processes it is only estimated.
+        self._slots = threading.Semaphore(throttling.quota.at_once or UNBOUNDED)
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -54,6 +58,16 @@ class ThrottledEmbedder:
 
         Raises Overloaded when that takes longer than it is worth waiting, and whatever the embedder raises.
         """
+        if kind == "query":  # they have slots of their own
+            return self._embed(texts, kind)
+        if not self._slots.acquire(timeout=PATIENCE[kind]):
+            raise Overloaded("as many requests as may be are under way", retry_after=COOL_DOWN)
+        try:
+            return self._embed(texts, kind)
+        finally:
+            self._slots.release()
+
+    def _embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
         by = self._throttling
         grant = self._granted(sum(map(estimated_tokens, texts)), kind)
         used: int | None = None
