@@ -137,6 +137,10 @@ class Engine:
         ids = None if memory_ids is None else [admit_id(one) for one in memory_ids]
         return self._outbox.retry(admit_tenant(tenant), ids)
 
+    def drop_set_aside(self, tenant: str, memory_ids: Sequence[str]) -> Sequence[str]:
+        """Give set-aside index work up: these memories stay in the record, unfound until they change."""
+        return self._outbox.drop(admit_tenant(tenant), [admit_id(one) for one in memory_ids])
+
     def uses(self, days: int, tenants: Sequence[str] | None = None) -> Sequence[DayOfUse]:
         """What embedding took in the last `days` days, per tenant, day and model, newest first."""
         return uses(self._database, days, None if tenants is None else [admit_tenant(one) for one in tenants])

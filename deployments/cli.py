@@ -100,7 +100,7 @@ app = typer.Typer(
     """,
 )
 run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, or nightly (all of them, and a report).")
-aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry.")
+aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
 
 app.command("init")(commands_home.init)
 app.command("import")(commands_import.import_path)
@@ -118,6 +118,7 @@ run_app.command("nightly")(commands_run.run_nightly)
 app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)
 aside_app.command("retry")(commands_set_aside.retry)
+aside_app.command("drop")(commands_set_aside.drop)
 app.command("down")(commands_home.down)
 app.command("demo")(commands_demo.demo)
 

@@ -1,4 +1,4 @@
-"""Commands on index work that was taken out of the queue: list, retry."""
+"""Commands on index work that was taken out of the queue: list, retry, drop."""
 
 from __future__ import annotations
 
@@ -45,3 +45,22 @@ def retry(tenant: options.Tenant, memory_ids: Ids = None, as_json: options.AsJso
         show_json({"retried": list(retried)})
     else:
         say(f"{len(retried)} to be tried again by the next `memory run embed`")
+
+
+def drop(
+    tenant: options.Tenant,
+    memory_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Memories' ids.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Give set-aside work up: the memories are kept, and no search finds them until they change.
+
+    \b
+    Example:
+      memory set-aside drop letter-7 --tenant clinic
+    """
+    with open_engine(load_settings()) as engine:
+        dropped = engine.drop_set_aside(tenant, memory_ids)
+    if as_json:
+        show_json({"dropped": list(dropped)})
+    else:
+        say(f"{len(dropped)} given up")

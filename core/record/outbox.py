@@ -81,6 +81,12 @@ class Outbox:
             rows = session.execute(query("outbox_retry"), values).fetchall()
         return sorted({row["memory_id"] for row in rows})
 
+    def drop(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """Give set-aside entries of a tenant up; the ids of those that were. Nothing else is touched."""
+        with self._database.tenant(tenant) as session:
+            rows = session.execute(query("outbox_drop"), {"tenant": tenant, "ids": list(ids)}).fetchall()
+        return sorted({row["memory_id"] for row in rows})
+
     def backlog(self, tenants: Sequence[str] | None = None) -> list[Backlog]:
         """What is there and what is still to do, tenant by tenant."""
         with self._database.across() as session:

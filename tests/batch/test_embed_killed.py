@@ -126,6 +126,24 @@ def test_what_was_set_aside_is_tried_again_on_demand_one_by_one_or_all(parts: Pa
     parts.assert_in_step()
 
 
+def test_what_was_set_aside_can_be_given_up_and_comes_back_when_it_changes(parts: Parts) -> None:
+    def refuse(texts: Sequence[str]) -> None:
+        raise Refused("not this one", index=0)
+
+    list(parts.writer.write_many("t", [Draft(id=f"m{n}", content=f"bad {n}") for n in range(2)]))
+    parts.embedder.before = refuse
+    assert parts.drain().set_aside_count == 2
+    parts.writer.write("t", Draft(id="waiting", content="not set aside"))
+    assert parts.outbox.drop("t", ["m0", "waiting", "unknown"]) == ["m0"]
+    assert parts.outbox.drop("other", ["m1"]) == []
+    assert [(one.waiting, one.set_aside) for one in parts.outbox.backlog(["t"])] == [(1, 1)]
+    parts.embedder.before = lambda texts: None
+    parts.writer.write("t", Draft(id="m0", content="good now"))
+    parts.outbox.retry("t")
+    parts.drain()
+    parts.assert_in_step()
+
+
 def test_a_worker_whose_lease_ran_out_writes_nothing(parts: Parts, database_url: str) -> None:
     parts.writer.write("t", Draft(id="a", content="slow to embed"))
     parts.embedder.before = lambda texts: leases_run_out(database_url)

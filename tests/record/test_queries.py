@@ -141,7 +141,7 @@ def test_leases_are_renewed_through_an_index(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("full")
-@pytest.mark.parametrize("name", ["outbox_finish", "outbox_renew", "outbox_release", "outbox_retry"])
+@pytest.mark.parametrize("name", ["outbox_finish", "outbox_renew", "outbox_release", "outbox_retry", "outbox_drop"])
 @pytest.mark.parametrize("count", [3, 1500])
 def test_entries_are_locked_in_the_order_of_ids(database: Database, name: str, count: int) -> None:
     """Else two statements over the same entries wait for each other in a circle: whatever plan is chosen."""
