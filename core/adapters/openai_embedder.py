@@ -18,7 +18,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from core.adapters.openai_answers import normalised, read_answer
 from core.adapters.openai_failures import of_answer, of_broken_call
-from core.errors import BadAnswer, EngineError, Misconfigured, Refused, Unavailable
+from core.errors import BadAnswer, EngineError, Misconfigured, Unavailable
+from core.model.embeddable import refuse_unembeddable
 from core.model.space import EmbeddingSpace
 from core.model.tokens import estimated_tokens
 from core.ports import Embeddings, EmbedLimits, TextKind
@@ -170,8 +171,7 @@ class OpenAIEmbedder:
 
         Raises what the port says; see `openai_failures` for which answer means what.
         """
-        for index, text in enumerate(texts):
-            _check(index, text)
+        refuse_unembeddable(texts)
         body = self._asked(texts, kind)
         answer = read_answer(body, count=len(texts), width=self._options.width, provider=self._options.name)
         self._note(answer.model)
@@ -307,13 +307,6 @@ def _is_known(options: ProviderOptions) -> bool:
     """Whether requests say who we are; the library insists on being told when they do not."""
     names = {name.lower() for name in (*_from_address(options.base_url), *options.headers)}
     return options.api_key is not None or "authorization" in names
-
-
-def _check(index: int, text: str) -> None:
-    if not text.strip():
-        raise Refused("a blank text has no vector", where=f"texts[{index}]", index=index)
-    if not _is_unicode(text):
-        raise Refused("the text is not Unicode (a lone surrogate)", where=f"texts[{index}]", index=index)
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What goes to a Qdrant server in one request: vectors that are some, in batches bounded by count and bytes."""
+"""What goes to a Qdrant server in one request: each point once, in batches bounded by count and bytes."""
 
 from __future__ import annotations
 
@@ -6,39 +6,20 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from core.errors import BadAnswer, Refused
-from core.model.point import Payload, Point, Vector
+from core.errors import Refused
+from core.model.point import Payload, Point
 
 _NUMBER_BYTES = 25  # the longest float32 as the JSON number of a float64, and its comma
 _FRAME_BYTES = 400  # id, names, and the guard that may stand beside a single point
 
 
-def unit_rows(vectors: Sequence[Vector], width: int) -> NDArray[np.float32]:
-    """The vectors as rows of length one. Raises BadAnswer for those that are none.
-
-    The server stores NaN, which then scores first in every answer, and zero.
-    """
-    if any(vector.shape != (width,) for vector in vectors):
-        raise BadAnswer(f"a vector has not the collection's {width} dimensions")
-    rows = np.stack(list(vectors)).astype(np.float32, copy=False)
-    # In float64: a length of 1e30 or 1e-30 has no square in float32.
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    if not (np.isfinite(lengths).all() and lengths.all()):
-        raise BadAnswer("a vector is zero or not finite")
-    units: NDArray[np.float32] = (rows / lengths[:, None]).astype(np.float32)
-    return units
-
-
-def newest(points: Sequence[Point]) -> list[Point]:
-    """Each point once: the newest of those with one id, the last of those with one version."""
-    kept: dict[uuid.UUID, Point] = {}
-    for point in points:
+def newest(points: Sequence[Point]) -> list[int]:
+    """Where each point stands, once: the newest of those with one id, the last of those with one version."""
+    kept: dict[uuid.UUID, int] = {}
+    for place, point in enumerate(points):
         old = kept.get(point.payload.embedding_id)
-        if old is None or old.payload.stamp.version <= point.payload.stamp.version:
-            kept[point.payload.embedding_id] = point
+        if old is None or points[old].payload.stamp.version <= point.payload.stamp.version:
+            kept[point.payload.embedding_id] = place
     return list(kept.values())
 
 

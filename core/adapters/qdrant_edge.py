@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from core.adapters.alias_file import AliasFiles
 from core.adapters.edge_hold import Hold
 from core.adapters.edge_shards import OpenShards
-from core.errors import BadAnswer, Busy, Conflict, EngineError, Misconfigured, NotFound, Refused, Unavailable
-from core.model.point import PAYLOAD_FIELDS, Hit, Payload, Point, Stamp, Vector, as_rfc3339
+from core.errors import Busy, Conflict, EngineError, Misconfigured, NotFound, Refused, Unavailable
+from core.model.point import PAYLOAD_FIELDS, Hit, Payload, Point, Stamp, Vector, as_rfc3339, unit_rows
 from core.model.query import Selection
 
 _VECTOR = "text"
@@ -108,7 +108,7 @@ class EdgeIndex:
         """
         if not points:
             return
-        rows = _unit_rows([point.vector for point in points], self._width(collection))
+        rows = unit_rows([point.vector for point in points], self._width(collection))
         for start in range(0, len(points), _CHUNK):
             part = slice(start, start + _CHUNK)
             self._apply(collection, _upserts(points[part], rows[part]))
@@ -152,7 +152,7 @@ class EdgeIndex:
 
     def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
         """The nearest points that meet the selection, nearest first. Raises BadAnswer, Refused, as `upsert` does."""
-        row = _unit_rows([vector], self._width(collection))[0]
+        row = unit_rows([vector], self._width(collection))[0]
         with _accepted("selection", "a search"):
             request = edge.QueryRequest(
                 query=edge.Query.Nearest(row.tolist(), using=_VECTOR),
@@ -275,22 +275,6 @@ def _make(folder: Path, dimensions: int) -> None:
     shard.flush()
     shard.close()
     (folder / _WIDTH_FILE).write_text(str(dimensions), encoding="ascii")
-
-
-def _unit_rows(vectors: Sequence[Vector], width: int) -> NDArray[np.float32]:
-    """The vectors as rows of length one. Raises BadAnswer for those that are none.
-
-    The engine itself stores NaN (which scores first in every answer), zero, and half a batch of mixed
-    widths; and it takes lengths in float32, so that it keeps 1e30 as zero and 1e-30 as it is.
-    """
-    if any(vector.shape != (width,) for vector in vectors):
-        raise BadAnswer(f"a vector has not the collection's {width} dimensions")
-    rows = np.stack(list(vectors)).astype(np.float32, copy=False)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    if not (np.isfinite(lengths).all() and lengths.all()):
-        raise BadAnswer("a vector is zero or not finite")
-    units: NDArray[np.float32] = (rows / lengths[:, None]).astype(np.float32)
-    return units
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from core.adapters.qdrant_aliases import Action, MarkedAliases
-from core.adapters.qdrant_batches import newest, parts, row_bytes, sent_bytes, unit_rows
+from core.adapters.qdrant_batches import newest, parts, row_bytes, sent_bytes
 from core.adapters.qdrant_requests import (
     VECTOR,
     Client,
@@ -36,7 +36,7 @@ from core.adapters.qdrant_requests import (
     upserts,
 )
 from core.errors import BadAnswer, Conflict, Misconfigured, Refused, Unavailable
-from core.model.point import Hit, Payload, Point, Stamp, Vector
+from core.model.point import Hit, Payload, Point, Stamp, Vector, unit_rows
 from core.model.query import Selection
 
 _STAMP = ["version", "text_hash"]
@@ -108,10 +108,10 @@ class QdrantIndex:
         """
         if not points:
             return
-        kept = newest(points)
         width = self._width(collection)
-        unit_rows([point.vector for point in points], width)
-        rows = unit_rows([point.vector for point in kept], width)
+        rows = unit_rows([point.vector for point in points], width)
+        places = newest(points)
+        kept, rows = [points[place] for place in places], rows[places]
         sizes = [sent_bytes(point.payload, width) for point in kept]
         for part in self._parts(sizes):
             self._apply(collection, upserts(kept[part], rows[part].tolist()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from core.adapters.redis_server import RedisServer
+from core.adapters.redis_server import RedisServer, key_of
 from core.ports import Versioned
 
 MAX_VALUE_BYTES = 1 << 20  # one large value would push out hundreds of useful ones
@@ -48,7 +48,7 @@ class RedisCache:
 
     def get(self, key: str) -> bytes | None:
         """The value, or None: not there, expired, or the cache is out of reach."""
-        found = self._server.ask(lambda client: client.get(self._named(key)))
+        found = self._server.ask(lambda client: client.get(key_of(self._prefix, key)))
         return found if isinstance(found, bytes) else None
 
     def put(self, key: str, value: bytes, keep: timedelta) -> None:
@@ -57,11 +57,11 @@ class RedisCache:
         if milliseconds <= 0 or len(value) > MAX_VALUE_BYTES:
             self.drop(key)
         else:
-            self._server.ask(lambda client: client.set(self._named(key), value, px=milliseconds))
+            self._server.ask(lambda client: client.set(key_of(self._prefix, key), value, px=milliseconds))
 
     def drop(self, key: str) -> None:
         """Forget a value, if the cache can be reached."""
-        self._server.ask(lambda client: client.delete(self._named(key)))
+        self._server.ask(lambda client: client.delete(key_of(self._prefix, key)))
 
     def get_versioned(self, key: str) -> Versioned | None:
         """A value and its version, or None: not there, dropped, or out of reach."""
@@ -87,11 +87,7 @@ class RedisCache:
     def _store_newer(self, key: str, framed: bytes, keep: timedelta) -> None:
         # No time at all still takes the place of what is older, for a moment.
         milliseconds = max(1, _milliseconds(keep))
-        self._server.ask(lambda client: client.eval(_STORE_NEWER, 1, self._named(key), framed, milliseconds))
-
-    def _named(self, key: str) -> bytes:
-        """Any text makes a key, a lone surrogate too: no call raises."""
-        return (self._prefix + key).encode("utf-8", "surrogatepass")
+        self._server.ask(lambda client: client.eval(_STORE_NEWER, 1, key_of(self._prefix, key), framed, milliseconds))
 
 
 def _head(version: int) -> bytes:

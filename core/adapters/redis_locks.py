@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from core.adapters.redis_server import RedisServer
+from core.adapters.redis_server import RedisServer, key_of
 
 # Taking it again is fine for whoever has it: after a timeout nobody knows whether the first call arrived.
 _TAKE = """
@@ -41,15 +41,12 @@ class RedisLocks:
 
     def free(self, name: str, owner: str) -> None:
         """Let others have it, if it is still ours."""
-        self._server.ask(lambda client: client.eval(_FREE, 1, self._named(name), owner))
+        self._server.ask(lambda client: client.eval(_FREE, 1, key_of(self._prefix, name), owner))
 
     def close(self) -> None:
         """Nothing of its own is held: whoever opened the server closes it."""
 
     def _run(self, script: str, name: str, owner: str, keep: timedelta) -> bool | None:
         milliseconds = max(1, keep // timedelta(milliseconds=1))
-        done = self._server.ask(lambda client: client.eval(script, 1, self._named(name), owner, milliseconds))
+        done = self._server.ask(lambda client: client.eval(script, 1, key_of(self._prefix, name), owner, milliseconds))
         return None if done is None else bool(done)
-
-    def _named(self, name: str) -> bytes:
-        return (self._prefix + name).encode("utf-8", "surrogatepass")

@@ -119,6 +119,11 @@ class RedisServer:
                 logger.warning("the cache is out of reach, next try in %.0f s: %s", self._pause, error)
 
 
+def key_of(prefix: str, name: str) -> bytes:
+    """Any text makes a key, a lone surrogate too: no call raises."""
+    return (prefix + name).encode("utf-8", "surrogatepass")
+
+
 def _connector(url: str, seconds: float) -> Callable[[], Any]:
     """How to make the client of a URL. Raises Misconfigured now for a URL that cannot be used."""
     # The pause is ours, so the library does not try again.

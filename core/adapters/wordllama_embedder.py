@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.adapters.wheel import wheel_folder
-from core.errors import BadAnswer, Misconfigured, Refused
+from core.errors import BadAnswer, Misconfigured
+from core.model.embeddable import refuse_unembeddable
 from core.model.point import Vector
 from core.model.space import EmbeddingSpace
 from core.ports import Embeddings, EmbedLimits, TextKind
@@ -61,8 +62,7 @@ class WordLlamaEmbedder:
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:  # noqa: ARG002  one model for both
         """Vectors of `texts`, normalised. Its tokens cost nothing and are not counted."""
-        for index, text in enumerate(texts):
-            _check(index, text)
+        refuse_unembeddable(texts)
         model = self._loaded()
         # Without padding, and pooled text by text: a vector never depends on its neighbours in the batch.
         encoded = model.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -80,16 +80,6 @@ class WordLlamaEmbedder:
             if self._model is None:
                 self._model = _load(self._space.dimensions)
             return self._model
-
-
-def _check(index: int, text: str) -> None:
-    if not text.strip():
-        raise Refused("a blank text has no vector", where=f"texts[{index}]", index=index)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # which holds the text
-        message = "the text is not Unicode (a lone surrogate)"
-        raise Refused(message, where=f"texts[{index}]", index=index) from None
 
 
 def _normalised(sums: Vector) -> Vector:

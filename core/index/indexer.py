@@ -76,7 +76,6 @@ class _Batch:
     same_text: set[str] = field(default_factory=set)
     vectors: dict[str, Vector] = field(default_factory=dict)
     reused: set[str] = field(default_factory=set)
-    cut: set[str] = field(default_factory=set)
     spared: int = 0
     noted: Use = field(default_factory=Use)
     outcome: Outcome = field(default_factory=Outcome)
@@ -143,8 +142,6 @@ class Indexer:
         for memory_id, memory in wanted.items():
             text = space.document_text(memory.title, memory.content)
             batch.texts[memory_id] = text
-            if space.cuts(memory.title, memory.content):
-                batch.cut.add(memory_id)
             batch.payloads[memory_id] = payload_of(memory, text_hash(text, hash_key))
         return batch
 
@@ -250,7 +247,8 @@ class Indexer:
             self._index.delete(collection, versions)
         batch.outcome.reused = len(batch.reused & batch.vectors.keys())
         batch.outcome.embedded = len(points) - batch.outcome.reused
-        batch.outcome.truncated = len(batch.cut & batch.vectors.keys())
+        cuts, wanted = batch.generation.space.cuts, batch.wanted
+        batch.outcome.truncated = sum(cuts(wanted[one].title, wanted[one].content) for one in batch.vectors)
         batch.outcome.deleted = len(batch.unwanted)
 
     def _write_payloads(self, batch: _Batch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from core.errors import BadAnswer
 from core.model.memory import Memory
 
 Vector = NDArray[np.float32]
@@ -93,3 +95,19 @@ def payload_of(memory: Memory, text_hash: str) -> Payload:
 def as_rfc3339(moment: datetime) -> str:
     """An aware time as the index stores it: UTC, microseconds, `Z`."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def unit_rows(vectors: Sequence[Vector], width: int) -> Vector:
+    """The vectors as rows of length one, shape (len(vectors), width). Raises BadAnswer for those that are none.
+
+    An index itself stores NaN (which scores first in every answer), zero, and half a batch of mixed widths.
+    """
+    if any(vector.shape != (width,) for vector in vectors):
+        raise BadAnswer(f"a vector has not the collection's {width} dimensions")
+    rows = np.stack(list(vectors)).astype(np.float32, copy=False)
+    # In float64: a length of 1e30 or 1e-30 has no square in float32.
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    if not (np.isfinite(lengths).all() and lengths.all()):
+        raise BadAnswer("a vector is zero or not finite")
+    units: Vector = (rows / lengths[:, None]).astype(np.float32)
+    return units
