@@ -14,15 +14,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from core.assembly import (
-    limits_of,
-    locks_of,
-    open_blobs,
-    open_embedder,
-    open_index,
-    record_url,
-    redis_server,
-)
+from core.assembly.models import open_embedder
+from core.assembly.stores import limits_of, locks_of, open_blobs, open_index, record_url, redis_server
 from core.errors import EngineError, Misconfigured
 from core.index.vectors import checked
 from core.model.finding import Finding, Verdict
@@ -173,7 +166,7 @@ def _objects_work(blobs: BlobStore) -> Finding:
 
 
 def _embedding(settings: Settings) -> Iterator[Finding]:
-    with closing(open_embedder(settings)) as embedder:
+    with closing(open_embedder(settings.embedding_default, settings)) as embedder:
         yield _model_works(embedder)
         database = Database(record_url(settings), limits_of(settings))
         database.open()

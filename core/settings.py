@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -32,6 +32,22 @@ def _from_seconds(given: object) -> object:
 
 
 Span = Annotated[timedelta, BeforeValidator(_from_seconds)]
+
+
+class EmbeddingModel(BaseModel):
+    """One embedding model and the account it is asked under. `provider` is the bundled model's or a preset's name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    provider: str
+    model: str | None = None
+    dimensions: int | None = Field(default=None, ge=1)
+    url: SecretStr | None = None
+    api_key: SecretStr | None = None
+    deployment: str | None = None
+    requests_a_minute: int | None = Field(default=None, ge=1)
+    tokens_a_minute: int | None = Field(default=None, ge=1)
+    at_once: int | None = Field(default=None, ge=1)
 
 
 class Settings(BaseSettings):
@@ -87,6 +103,10 @@ class Settings(BaseSettings):
     embedding_tokens_a_minute: int | None = Field(None, ge=1, description="What the provider allows for the key")
     embedding_at_once: int | None = Field(None, ge=1, description="Requests under way at once, of all workers together")
     embedding_kept_for_queries: float = Field(0.1, ge=0, lt=1, description="Share of these that only searches may use")
+    embedding_models: dict[str, EmbeddingModel] = Field(
+        default_factory=dict,
+        description="Further models by names of your own: to reindex to, or that some tenants still stand in",
+    )
     embedding_share: float = Field(
         0.25, gt=0, le=1, description="Share one worker takes while the cache is out of reach"
     )
@@ -112,6 +132,21 @@ class Settings(BaseSettings):
     embed_tokens_a_day: int | None = Field(None, ge=0, description="Tokens all workers may ask for a day (UTC)")
     embed_tokens_a_run: int | None = Field(None, ge=0, description="Tokens one run may ask for")
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
+
+    @property
+    def embedding_default(self) -> EmbeddingModel:
+        """The model new tenants are embedded with."""
+        return EmbeddingModel(
+            provider=self.embedding_provider,
+            model=self.embedding_model,
+            dimensions=self.embedding_dimensions,
+            url=self.embedding_url,
+            api_key=self.embedding_api_key,
+            deployment=self.embedding_deployment,
+            requests_a_minute=self.embedding_requests_a_minute,
+            tokens_a_minute=self.embedding_tokens_a_minute,
+            at_once=self.embedding_at_once,
+        )
 
     @model_validator(mode="after")
     def _no_contradictions(self) -> Settings:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from core.assembly import open_engine, price_of
+from core.assembly import open_engine
+from core.assembly.models import price_of
 from core.model.use import DayOfUse
 from core.settings import load_settings
 from deployments import options

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from core.adapters.server_orphans import end_orphans
-from core.assembly import open_engine, stop_embedded
+from core.assembly import open_engine
+from core.assembly.stores import stop_embedded
 from core.model.outbox import SetAside
 from core.settings import Settings, load_settings
 from deployments import options

@@ -9,11 +9,12 @@ here can only write older versions, which the guard refuses, or leave a point th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from core.errors import EngineError, NotFound
+from core.index.known import KnownVectors
 from core.index.packing import LearnedLimits
 from core.index.places import Places
 from core.index.texts_under_way import TextsUnderWay
@@ -101,11 +102,13 @@ class Indexer:
         outbox: Outbox,
         index: VectorIndex,
         embedder_of: Callable[[EmbeddingSpace], Embedder],
+        known: Sequence[KnownVectors] = (),
     ) -> None:
         self._database = database
         self._outbox = outbox
         self._index = index
         self._embedder_of = embedder_of
+        self._known = known
         self._places = Places(index)
         self._under_way = TextsUnderWay(PATIENCE)
         self._learned = LearnedLimits()
@@ -205,7 +208,7 @@ class Indexer:
         )
 
     def _reuse(self, batch: _Batch) -> None:
-        """Take the vectors of texts that the tenant's collection holds for some other memory, or an older version."""
+        """Take vectors already paid for: of the same texts in the collection, then wherever one is kept."""
         hashes = {
             memory_id: batch.payloads[memory_id].stamp.text_hash
             for memory_id in batch.texts
@@ -215,6 +218,9 @@ class Indexer:
             return
         generation = batch.generation
         known = self._index.vectors_of_texts(generation.collection, generation.tenant, sorted(set(hashes.values())))
+        for source in self._known:
+            if missing := sorted(set(hashes.values()) - known.keys()):
+                known.update(source.vectors_of_texts(generation, missing))
         reused = {memory_id: known[one] for memory_id, one in hashes.items() if one in known}
         batch.spared += sum(estimated_tokens(batch.texts[memory_id]) for memory_id in reused)
         batch.vectors.update(reused)

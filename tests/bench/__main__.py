@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.assembly import Engine, open_engine, prepare_record, stop_embedded
+from core.assembly import Engine, open_engine
+from core.assembly.stores import prepare_record, stop_embedded
 from core.batch.embed import Portion, step
 from core.model.memory import Draft, embedding_id
 from core.model.point import Point, payload_of

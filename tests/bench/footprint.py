@@ -9,7 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from core.assembly import open_engine, prepare_record
+from core.assembly import open_engine
+from core.assembly.stores import prepare_record
 from core.model.memory import Draft
 from core.settings import Settings
 from tests.bench.texts import texts

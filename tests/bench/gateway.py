@@ -24,7 +24,8 @@ import openai
 
 from core.adapters.embedding_presets import options_for
 from core.adapters.openai_embedder import OpenAIEmbedder
-from core.assembly import open_engine, prepare_record, stop_embedded
+from core.assembly import open_engine
+from core.assembly.stores import prepare_record, stop_embedded
 from core.batch.embed import Portion, step
 from core.index.packing import LearnedLimits
 from core.index.vectors import embed_all

@@ -11,7 +11,7 @@ from tests.house.source import PRODUCT, dotted, imports_of, name_of, python_file
 SETTINGS = "core/settings.py"
 ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.getenvb", "environ", "getenv"}
 SECRET_ENDINGS = ("key", "password", "secret", "token", "credentials")
-OPENERS = {SETTINGS, "core/assembly.py"}
+OPENERS = {SETTINGS, "core/assembly/models.py", "core/assembly/stores.py"}
 
 
 def reads_environment(tree: ast.AST) -> Iterator[int]:

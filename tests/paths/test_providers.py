@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from core.assembly import Engine, open_engine, price_of
+from core.assembly import Engine, open_engine
+from core.assembly.models import price_of
 from core.batch.embed import Portion, Report, step
 from core.errors import Misconfigured
 from core.model.memory import Draft

@@ -1,0 +1,49 @@
+"""Settings to an open engine: the only place where adapters are chosen. Opened in order, closed in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+
+from ulid import ULID
+
+from core.adapters.no_cache import NoCache
+from core.adapters.redis_cache import RedisCache
+from core.adapters.redis_server import RedisServer
+from core.assembly.models import SpaceModels
+from core.assembly.stores import CACHE_PREFIX, limits_of, open_index, prepare_record, redis_server
+from core.engine import Engine, Stores
+from core.ports import BulkLoads
+from core.record.database import Database
+from core.settings import Settings
+
+__all__ = ["Engine", "open_engine"]
+
+
+@contextmanager
+def open_engine(settings: Settings) -> Iterator[Engine]:
+    """An engine on the stores the settings name; the embedded ones are started first where none is named.
+
+    Embedded servers go on running when the engine closes, for the next command (`stop_embedded`
+    ends them). Raises Unavailable or Misconfigured when a needed store cannot be opened: that is
+    PostgreSQL alone; the cache and the index are reached when they are first used.
+    """
+    with ExitStack() as opened:
+        database = Database(prepare_record(settings), limits_of(settings))
+        database.open()
+        opened.callback(database.close)
+        server = opened.enter_context(_opened_redis(settings))
+        cache = NoCache() if server is None else RedisCache(server, prefix=CACHE_PREFIX)
+        index = opened.enter_context(closing(open_index(settings)))
+        models = opened.enter_context(closing(SpaceModels(settings, server)))
+        loads = index if isinstance(index, BulkLoads) else None
+        stores = Stores(database=database, index=index, cache=cache, models=models, loads=loads)
+        yield Engine(settings, stores, lambda: f"mem_{ULID()}")
+
+
+@contextmanager
+def _opened_redis(settings: Settings) -> Iterator[RedisServer | None]:
+    """The cache's server, not connected yet; None, with a warning, where the embedded one cannot start."""
+    server = redis_server(settings) if settings.cache else None
+    with nullcontext() if server is None else closing(server):
+        yield server
