@@ -12,7 +12,9 @@ venv: $(STAMP)
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=...") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) install --require-hashes -r requirements.lock
+	# The lock is complete. Left to resolve, an older pip looks at newer releases for a package named with extras.
+	$(PIP) install --no-deps --require-hashes -r requirements.lock
+	$(PIP) check
 	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -11,16 +11,18 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import numpy as np
 
-from core.assembly.models import open_embedder
+from core.assembly.models import SpaceModels
 from core.assembly.stores import limits_of, locks_of, open_blobs, open_index, record_url, redis_server
 from core.errors import EngineError, Misconfigured
 from core.index.vectors import checked
 from core.model.finding import Finding, Verdict
 from core.model.point import Payload, Point, Stamp
 from core.model.query import Filters, Selection
+from core.model.space import EmbeddingSpace
 from core.ports import BlobStore, Embedder, VectorIndex
 from core.record.checkup import examine_record, examine_spaces
 from core.record.database import Database
@@ -166,18 +168,26 @@ def _objects_work(blobs: BlobStore) -> Finding:
 
 
 def _embedding(settings: Settings) -> Iterator[Finding]:
-    with closing(open_embedder(settings.embedding_default, settings)) as embedder:
-        yield _model_works(embedder)
+    with closing(SpaceModels(settings, None)) as models:
+        yield _model_works(models.default)
         database = Database(record_url(settings), limits_of(settings))
         database.open()
         with closing(database):
             if is_current(record_url(settings), limits_of(settings)):
-                yield from examine_spaces(database, embedder.space)
+                yield from examine_spaces(database, models.default.space, partial(_can_be_asked, models))
             else:
                 detail = "the schema is not up to date"
                 yield Finding(
                     store="embedding", check="space", verdict=Verdict.UNKNOWN, detail=detail, advice="run `memory init`"
                 )
+
+
+def _can_be_asked(models: SpaceModels, space: EmbeddingSpace) -> bool:
+    try:
+        models.of(space)
+    except Misconfigured:
+        return False
+    return True
 
 
 def _model_works(embedder: Embedder) -> Finding:

@@ -37,24 +37,27 @@ def examine_record(url: str, limits: Limits, now: Callable[[], datetime], *, our
     yield _room(row, limits)
 
 
-def examine_spaces(database: Database, ours: EmbeddingSpace) -> Iterator[Finding]:
-    """Tenants that are served in another embedding space than the settings choose."""
+def examine_spaces(
+    database: Database, ours: EmbeddingSpace, served: Callable[[EmbeddingSpace], bool]
+) -> Iterator[Finding]:
+    """Tenants that are in another embedding space than the settings choose, and whether its model can be asked."""
     with database.across() as session:
         rows = session.execute(query("generation_spaces")).fetchall()
     others = [row for row in rows if row["fingerprint"] != ours.fingerprint]
     for row in others:
         space = EmbeddingSpace(**row["space"])
+        fine = served(space)
         yield Finding(
             store="embedding",
             check="space",
-            verdict=Verdict.PROBLEM,
+            verdict=Verdict.WARNING if fine else Verdict.PROBLEM,
             detail=f"{row['tenants']} tenants are in {space.provider} {space.model}, {space.dimensions} dimensions",
-            advice="choose that model again, or reindex these tenants",
+            advice="reindex them" if fine else "choose that model again, name it in embedding_models, or reindex them",
         )
     if not others:
-        served = sum(int(row["tenants"]) for row in rows)
+        count = sum(int(row["tenants"]) for row in rows)
         yield Finding(
-            store="embedding", check="space", verdict=Verdict.OK, detail=f"the chosen one for all {served} tenants"
+            store="embedding", check="space", verdict=Verdict.OK, detail=f"the chosen one for all {count} tenants"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,11 @@ def test_tenants_served_in_another_space_are_told(chosen: dict[str, Any]) -> Non
     with open_engine(load_settings(**chosen)) as engine:
         engine.write("t", Draft(content="green tea"))
     told = found(chosen, embedding_dimensions=64)["embedding", "space"]
-    assert (told.verdict, "256 dimensions" in told.detail) == (Verdict.PROBLEM, True)
+    assert (told.verdict, "256 dimensions" in told.detail) == (Verdict.WARNING, True)
+    with closing(psycopg.connect(chosen["postgres_url"], autocommit=True)) as plain:
+        plain.execute("""UPDATE generation SET space = space || '{"model": "gone"}', fingerprint = 'gone'""")
+    told = found(chosen)["embedding", "space"]
+    assert (told.verdict, "wordllama gone" in told.detail) == (Verdict.PROBLEM, True)
 
 
 UNWISE: list[tuple[str, dict[str, Any]]] = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ import pytest
 from core.assembly import Engine, open_engine
 from core.assembly.models import price_of
 from core.batch.embed import Portion, Report, step
+from core.doctor import examine
 from core.errors import Misconfigured
+from core.model.finding import Verdict
 from core.model.memory import Draft
 from core.settings import load_settings
 from tests.openai_server import Fault, OpenAIServer, at_most, error_body, refusing
@@ -174,10 +175,17 @@ def test_another_width_or_model_is_another_space_and_a_spelling_is_not(
     with open_engine(load_settings(**spelt)) as same:
         assert len(same.search("t", "note number 1", 3).found) == 3
     for other in ({"embedding_dimensions": 32}, {"embedding_model": "text-embedding-3-large"}):
-        with open_engine(load_settings(**(chosen | other))) as changed, pytest.raises(Misconfigured, match="reindex"):
-            changed.search("t", "note number 2", 3)
-    asked = {json.dumps(request.body["model"]) for request in server.requests}
-    assert "text-embedding-3-large" not in "".join(asked)
+        with open_engine(load_settings(**(chosen | other))) as changed:
+            before = len(server.requests)
+            found = changed.search("t", f"note number {len(other)} {before}", 3).found
+            assert len(found) == 3  # by the model the tenant stands in
+            asked = [(one.body["model"], one.body["dimensions"]) for one in server.requests[before:]]
+            assert asked == [("text-embedding-3-small", 64)]
+            (finding,) = [one for one in examine(changed.settings) if one.check == "space"]
+            assert (finding.verdict, "reindex" in finding.advice) == (Verdict.WARNING, True)
+    elsewhere = chosen | {"embedding_provider": "wordllama", "embedding_model": None}
+    with open_engine(load_settings(**elsewhere)) as changed, pytest.raises(Misconfigured, match="reindex"):
+        changed.search("t", "note number 3", 3)
 
 
 @pytest.mark.parametrize(
