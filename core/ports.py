@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from core.errors import EngineError
 from core.model.point import Hit, Payload, Point, Stamp, Vector
@@ -93,6 +93,9 @@ class VectorIndex(Protocol):
 
     def vectors(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Vector]:
         """Stored vectors (normalised) of the points that are there."""
+
+    def payloads(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Mapping[str, Any]]:
+        """Stored payloads, whole, of the points that are there."""
 
     def vectors_of_texts(self, collection: str, tenant: str, hashes: Sequence[str]) -> dict[str, Vector]:
         """For each text hash that some point of this tenant carries, that point's vector."""

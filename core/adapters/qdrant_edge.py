@@ -136,6 +136,12 @@ class EdgeIndex:
             records = shard.retrieve(list(ids), with_payload=False, with_vector=True)
             return {_uuid(record.id): np.asarray(record.vector[_VECTOR], dtype=np.float32) for record in records}
 
+    def payloads(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Mapping[str, Any]]:
+        """Stored payloads, whole, of the points that are there."""
+        with self._call(collection) as shard:
+            records = shard.retrieve(list(ids), with_payload=True, with_vector=False)
+            return {_uuid(record.id): dict(record.payload) for record in records}
+
     def vectors_of_texts(self, collection: str, tenant: str, hashes: Sequence[str]) -> dict[str, Vector]:
         """For each text hash that some point of this tenant carries, that point's vector."""
         found: dict[str, Vector] = {}

@@ -140,6 +140,14 @@ class QdrantIndex:
         records = self._records(collection, ids, width, with_payload=False, with_vectors=[VECTOR])
         return {_uuid(record): _vector(record) for record in records}
 
+    def payloads(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Mapping[str, Any]]:
+        """Stored payloads, whole, of the points that are there."""
+        if not ids:
+            return {}
+        width = self._width(collection)
+        records = self._records(collection, ids, width, with_payload=True, with_vectors=False)
+        return {_uuid(record): dict(record.payload) for record in records}
+
     def vectors_of_texts(self, collection: str, tenant: str, hashes: Sequence[str]) -> dict[str, Vector]:
         """For each text hash that some point of this tenant carries, that point's vector."""
         found: dict[str, Vector] = {}

@@ -289,7 +289,7 @@ class Indexer:
             _note_use(session, batch)
         left = [memory_id for memory_id in written if memory_id not in finished]
         if left:
-            self._outbox.release(batch.claim, left, timedelta(0), failed=False)
+            self._outbox.release(batch.claim, left, timedelta(0), failed=False, done=True)
         batch.outcome.requeued = len(left)
         return batch.outcome
 

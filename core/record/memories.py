@@ -52,6 +52,20 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class PointStanding:
+    """What the record says of the memory behind a point: as `Standing`, and whether index work of it waits.
+
+    `aside`: that work was set aside.
+    """
+
+    memory_id: str
+    version: int
+    indexed: bool
+    waits: bool
+    aside: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Keys:
     """What holds for the whole engine: the epoch, the key of text hashes, and the database's time."""
 
@@ -104,6 +118,26 @@ def standings(session: Session, tenant: str, ids: Sequence[str]) -> dict[str, St
     """Version and indexed-or-not of the memories whose row is there, tombstones included."""
     rows = session.execute(query("memory_versions"), {"tenant": tenant, "ids": list(ids)}).fetchall()
     return {row["id"]: Standing(int(row["version"]), row["indexed"]) for row in rows}
+
+
+def wanted_points(session: Session, tenant: str, after: uuid.UUID, limit: int) -> list[tuple[uuid.UUID, str, int]]:
+    """Point, id and version of what an index should hold, in the order of points, behind `after`."""
+    values = {"tenant": tenant, "after": after, "limit": limit}
+    rows = session.execute(query("memory_stamps"), values).fetchall()
+    return [(row["embedding_id"], row["id"], int(row["version"])) for row in rows]
+
+
+def standings_of_points(
+    session: Session, tenant: str, generation: int, points: Sequence[uuid.UUID]
+) -> dict[uuid.UUID, PointStanding]:
+    """What the record says of points in one generation, tombstones included; a point of no row is left out."""
+    values = {"tenant": tenant, "generation": generation, "points": list(points)}
+    rows = session.execute(query("memory_standing_of_points"), values).fetchall()
+    return {
+        row["point"]: PointStanding(row["id"], int(row["version"]), row["indexed"], row["waits"], row["aside"])
+        for row in rows
+        if row["id"] is not None
+    }
 
 
 def lock(session: Session, tenant: str, memory_id: str) -> Memory | None:

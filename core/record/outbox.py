@@ -57,10 +57,14 @@ class Outbox:
         """Remove entries that are done and unchanged since the claim; returns those removed."""
         return {row["memory_id"] for row in session.execute(query("outbox_finish"), _of(claim, ids)).fetchall()}
 
-    def release(self, claim: Claim, ids: Sequence[str], wait: timedelta, *, failed: bool) -> None:
-        """Give entries back. After a failure the wait doubles each time, up to 64 times `wait`, with jitter."""
+    def release(self, claim: Claim, ids: Sequence[str], wait: timedelta, *, failed: bool, done: bool = False) -> None:
+        """Give entries back. After a failure the wait doubles each time, up to 64 times `wait`, with jitter.
+
+        `done`: they were brought up to what was claimed; what was enqueued meanwhile waits from now on.
+        """
+        values = {**_of(claim, ids), "wait": wait, "failed": int(failed), "done": done}
         with self._database.tenant(claim.generation.tenant) as session:
-            session.execute(query("outbox_release"), {**_of(claim, ids), "wait": wait, "failed": int(failed)})
+            session.execute(query("outbox_release"), values)
 
     def set_aside(self, claim: Claim, memory_id: str, reason: str) -> None:
         """Take one entry out of the queue, visible with its reason, until it is enqueued again."""

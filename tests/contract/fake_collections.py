@@ -45,6 +45,9 @@ class MemoryCollections:
                 raise Conflict(f"{alias} names {current}", current=current)
             self._aliases[alias] = collection
 
+    def count(self, collection: str) -> int:
+        return len(self._points(collection))
+
     def close(self) -> None:
         """Nothing is held."""
 

@@ -44,9 +44,12 @@ class MemoryIndex(MemoryCollections):
     def vectors(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Vector]:
         return {key: point.vector for key, point in self._points(collection) if key in set(ids)}
 
+    def payloads(self, collection: str, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Mapping[str, object]]:
+        return {key: point.payload.fields for key, point in self._points(collection) if key in set(ids)}
+
     def vectors_of_texts(self, collection: str, tenant: str, hashes: Sequence[str]) -> dict[str, Vector]:
-        own = [point for _, point in self._points(collection) if point.payload.fields["tenant"] == tenant]
-        return {p.payload.stamp.text_hash: p.vector for p in own if p.payload.stamp.text_hash in hashes}
+        own = [(p.payload.stamp, p) for _, p in self._points(collection) if p.payload.fields["tenant"] == tenant]
+        return {stamp.text_hash: p.vector for stamp, p in own if stamp.text_hash in hashes}
 
     def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
         asked = unit(vector, self._named(collection).dimensions)
@@ -55,6 +58,3 @@ class MemoryIndex(MemoryCollections):
 
     def scroll(self, collection: str) -> Iterator[tuple[uuid.UUID, Stamp]]:
         yield from sorted((key, point.payload.stamp) for key, point in self._points(collection))
-
-    def count(self, collection: str) -> int:
-        return len(self._points(collection))

@@ -14,7 +14,7 @@ WHERE (tenant, number) = (
         ORDER BY o.lane
         LIMIT 1
     ) AS first
-    WHERE g.state <> 'dropped'
+    WHERE g.state <> 'dropped' AND g.dropping_at IS NULL
       AND (%(tenants)s::text[] IS NULL OR g.tenant = ANY (%(tenants)s::text[]))
       AND NOT (g.tenant = ANY (%(without)s::text[]))
     ORDER BY first.lane, g.served_at

@@ -1,0 +1,7 @@
+-- as: app
+-- Give up one that is being built: by a person at any time, else only if nobody has driven it for a while.
+UPDATE generation
+SET state = 'aborted', reason = %(reason)s, changed_at = now(), retire_at = now(), runner = NULL, runner_until = NULL
+WHERE tenant = %(tenant)s AND number = %(number)s AND state IN ('building', 'verified')
+  AND (%(idle)s::interval IS NULL OR coalesce(runner_until, changed_at) <= now() - %(idle)s::interval)
+RETURNING number;
