@@ -11,18 +11,29 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.batch.embed import EmbedWork
+from core.batch.reindex import ReindexWork, behind_of, give_up_idle
 from core.index.budget import Budget
+from core.index.estimate import Estimate, estimate
+from core.index.gate import Gate
 from core.index.indexer import Indexer
+from core.index.removal import Remover
+from core.index.siblings import SiblingVectors
+from core.index.swap import Swapper
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
+from core.model.reindex import GateBounds, GenerationStatus
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
 from core.ports import BulkLoads, Cache, Embedder, VectorIndex
 from core.read.reader import Reader
+from core.record.backfill import Backfill
+from core.record.building import Building, statuses
 from core.record.database import Database
 from core.record.memories import Place, Position
 from core.record.outbox import Outbox
+from core.record.removals import Removals
+from core.record.swaps import Swaps
 from core.record.uses import tokens_today, uses
 from core.settings import Settings
 from core.write.asked import admit_filters, admit_place, admit_query
@@ -65,12 +76,17 @@ class Engine:
 
     def __init__(self, settings: Settings, stores: Stores, new_id: Callable[[], str]) -> None:
         self.settings = settings
+        self._known = (SiblingVectors(stores.database, stores.index),)
         self._outbox = Outbox(stores.database, settings.lease)
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
         self._reader = Reader(stores.database, stores.index, stores.cache, stores.models.of, time.monotonic)
-        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of)
+        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, self._known)
         self._loads = stores.loads
+        self._index = stores.index
+        self._models = stores.models
+        self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
+        self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
         today = partial(tokens_today, stores.database, stores.models.default.space)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
@@ -135,6 +151,65 @@ class Engine:
     def uses(self, days: int, tenants: Sequence[str] | None = None) -> Sequence[DayOfUse]:
         """What embedding took in the last `days` days, per tenant, day and model, newest first."""
         return uses(self._database, days, None if tenants is None else [admit_tenant(one) for one in tenants])
+
+    def generations(self, tenants: Sequence[str] | None = None, *, dropped: bool = False) -> Sequence[GenerationStatus]:
+        """Every generation of the tenants (all, or those named), with what waits for it and what its gate said."""
+        named = None if tenants is None else [admit_tenant(one) for one in tenants]
+        return statuses(self._database, named, dropped=dropped)
+
+    def space_of(self, model: str, dimensions: int | None = None) -> EmbeddingSpace:
+        """The embedding space of a model by its name, at a width. Raises Misconfigured where the settings name none."""
+        return self._models.named(model, dimensions).space
+
+    def estimate(self, tenant: str, space: EmbeddingSpace) -> Estimate:
+        """What it would take to bring a tenant into a space. See `core.index.estimate`."""
+        return estimate(self._database, self._known, admit_tenant(tenant), space)
+
+    def reindex_work(self) -> ReindexWork:
+        """What the reindex chore works with."""
+        settings = self.settings
+        gate = Gate(
+            database=self._database,
+            index=self._index,
+            embedder_of=self._models.of,
+            clock=time.perf_counter,
+            bounds=GateBounds(
+                set_aside=settings.gate_set_aside,
+                overlap=settings.gate_overlap,
+                slower=settings.gate_slower,
+                fast_enough=settings.gate_fast_enough,
+                sample=settings.gate_sample,
+                probes=settings.gate_probes,
+            ),
+        )
+        return ReindexWork(
+            index=self._index,
+            building=Building(self._database, settings.lease),
+            backfill=Backfill(self._database),
+            gate=gate,
+            swapper=self._swapper,
+            loads=self._loads,
+            ahead=max(2, settings.embed_tasks) * settings.embed_portion,
+        )
+
+    def rollback(self, tenant: str, *, force: bool = False) -> int:
+        """Make the generation that served before the live one again; its number. See `Swapper.rollback`."""
+        behind = behind_of(self.generations([tenant]))
+        grace = self.settings.reindex_grace
+        return self._swapper.rollback(admit_tenant(tenant), grace, uuid.uuid4(), behind, force=force)
+
+    def abort_generation(self, tenant: str, number: int) -> bool:
+        """Give up a generation that is being built. False: it is not. Raises Busy while it is being swapped in."""
+        return self.reindex_work().building.abort(admit_tenant(tenant), number, "given up by hand")
+
+    def drop_generation(self, tenant: str, number: int) -> None:
+        """Drop a generation that retires or was given up, now. See `Remover.drop`."""
+        self._remover.drop(admit_tenant(tenant), number)
+
+    def sweep_generations(self) -> Mapping[str, str]:
+        """Give up what nobody goes on with, and drop what is due; what could not be dropped, with the reason."""
+        give_up_idle(self.reindex_work(), self.settings.reindex_abandoned)
+        return self._remover.sweep()
 
     def embed_work(self) -> EmbedWork:
         """What the embed chore works with."""

@@ -133,6 +133,21 @@ class Settings(BaseSettings):
     embed_tokens_a_run: int | None = Field(None, ge=0, description="Tokens one run may ask for")
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
 
+    reindex_grace: Span = Field(
+        timedelta(hours=24), ge=timedelta(0), description="How long the old index is kept, written to, after a swap"
+    )
+    reindex_abandoned: Span = Field(
+        timedelta(hours=24),
+        ge=timedelta(minutes=1),
+        description="When a half-built index is given up",
+    )
+    gate_set_aside: float = Field(0.001, ge=0, le=1, description="Share of a new index's records that may be set aside")
+    gate_overlap: float = Field(0.2, ge=0, le=1, description="Share of the first ten hits both indexes must have")
+    gate_slower: float = Field(3.0, gt=0, description="How many times the live index's search the new one may take")
+    gate_fast_enough: float = Field(30.0, ge=0, description="Milliseconds of a search that are never too slow")
+    gate_sample: int = Field(1000, ge=1, le=100_000, description="Points whose payload and vector the gate looks at")
+    gate_probes: int = Field(50, ge=1, le=1000, description="Points and queries the gate searches for")
+
     @property
     def embedding_default(self) -> EmbeddingModel:
         """The model new tenants are embedded with."""

@@ -18,9 +18,11 @@ from deployments import (
     commands_costs,
     commands_demo,
     commands_doctor,
+    commands_generations,
     commands_home,
     commands_import,
     commands_memories,
+    commands_reindex,
     commands_run,
     commands_set_aside,
 )
@@ -32,6 +34,7 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = {
     "import": "What was imported so far is kept; import the same again to go on.",
     "demo": "Nothing is lost; run `memory demo` again to go on.",
+    "reindex": "Nothing is lost; run the same `memory reindex` again to go on.",
     "run": "Nothing is lost; run `memory run nightly` again to go on.",
 }
 
@@ -100,6 +103,7 @@ app = typer.Typer(
     """,
 )
 run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, or nightly (all of them, and a report).")
+generations_app = typer.Typer(help="The indexes of each tenant: show, abort, drop, sweep.")
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
 
 app.command("init")(commands_home.init)
@@ -115,6 +119,13 @@ app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)
 run_app.command("nightly")(commands_run.run_nightly)
+app.command("reindex")(commands_reindex.reindex)
+app.command("rollback")(commands_generations.rollback)
+app.add_typer(generations_app, name="generations")
+generations_app.callback(invoke_without_command=True)(commands_generations.show)
+generations_app.command("abort")(commands_generations.abort)
+generations_app.command("drop")(commands_generations.drop)
+generations_app.command("sweep")(commands_generations.sweep)
 app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)
 aside_app.command("retry")(commands_set_aside.retry)

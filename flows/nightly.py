@@ -11,6 +11,7 @@ from pydantic import Field
 from core.errors import EngineError, Permanent
 from flows.embed import TenantRun, embed
 from tasks.engine import engine_kept_open
+from tasks.reindex import sweep_generations
 from tasks.report import Effort, Row, closing_report
 
 REPORT_KEY = "nightly-report"
@@ -20,7 +21,7 @@ REPORT_KEY = "nightly-report"
 def nightly(
     max_rounds: Annotated[int, Field(ge=1, le=1000, description="Rounds of embed, at the most")] = 100,
 ) -> State[list[Row]]:
-    """Embed what waits, for all tenants, and report: a row a tenant, kept as the table `nightly-report` too.
+    """Embed what waits, for all tenants, drop indexes that are due, and report: a row a tenant, kept as the table `nightly-report` too.
 
     Ends Failed when a chore failed, with the rows in the `rows` of the error's details.
     """
@@ -28,6 +29,9 @@ def nightly(
         state: State[Any] = embed(max_rounds=max_rounds, return_state=True)
         result = state.result(raise_on_failure=False)
         note = f"embed: {state.message or state.name}"
+        swept: State[Any] = sweep_generations(return_state=True)
+        if not swept.is_completed():
+            note += f"; sweep of generations: {swept.message}"
         rows = closing_report(REPORT_KEY, efforts_of(result), note)
     if state.is_completed():
         return Completed(message=state.message, data=rows)

@@ -41,11 +41,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a step fed, and how far the generation is. `done`: it has caught up and can be verified."""
+    """What a step fed, and how far the generation is. `done`: it has caught up and can be verified.
+
+    `tokens`: what its model has taken for the tenant since the generation was registered.
+    """
 
     tenant: str
     fed: int
     progress: Progress
+    tokens: int
     done: bool
 
 
@@ -71,8 +75,10 @@ def plan(progress: Progress, ahead: int, allowed: int | None) -> int:
 def begin(work: ReindexWork, tenant: str, space: EmbeddingSpace, runner: uuid.UUID) -> Job | None:
     """Register the tenant's new generation, or take up the one begun before. None: the live one is in that space.
 
-    Raises NotFound, Conflict (one in another space is being built), Busy (another run drives it).
+    A swap that a run left open is finished first. Raises NotFound, Conflict (one in another space is being
+    built), Busy (another run drives it, or swaps).
     """
+    work.swapper.settle(tenant, runner)
     registered: Registered | None = work.building.register(tenant, space, runner)
     if registered is None:
         return None
@@ -91,7 +97,13 @@ def step(work: ReindexWork, job: Job, allowed: int | None = None) -> Report:
     before = work.backfill.progress(job.generation)
     fed = work.backfill.feed(job.generation, plan(before, work.ahead, allowed))
     progress = work.backfill.progress(job.generation)
-    return Report(tenant=job.generation.tenant, fed=fed, progress=progress, done=progress.caught_up)
+    return Report(
+        tenant=job.generation.tenant,
+        fed=fed,
+        progress=progress,
+        tokens=work.building.spent(job.generation),
+        done=progress.caught_up,
+    )
 
 
 def verify(work: ReindexWork, job: Job, chance: random.Random, now: datetime) -> GateVerdict:

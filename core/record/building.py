@@ -97,6 +97,15 @@ class Building:
             values = {"tenant": tenant, "number": number, "reason": reason, "idle": idle}
             return session.execute(query("generation_abort"), values).fetchone() is not None
 
+    def spent(self, generation: Generation) -> int:
+        """Tokens its model has taken for the tenant since it was registered, all generations in its space together."""
+        space = generation.space
+        values = {"provider": space.provider, "model": space.model}
+        with self._database.tenant(generation.tenant) as session:
+            named = {"tenant": generation.tenant, "number": generation.number}
+            row = session.execute(query("generation_spent"), {**named, **values}).fetchone()
+        return 0 if row is None else int(row["tokens"])
+
     def idle(self, span: timedelta) -> list[tuple[str, int]]:
         """Tenant and number of those nobody has driven for so long. One that passed its gate waits for a person."""
         with self._database.across() as session:

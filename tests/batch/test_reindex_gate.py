@@ -130,12 +130,13 @@ def test_more_set_aside_than_allowed_fails_the_gate_and_a_little_does_not(rig: R
     assert rig.verify(job).passed
 
 
-def test_a_check_that_raises_fails_the_gate(rig: Rig) -> None:
+def test_a_check_that_raises_or_is_missing_fails_the_gate(rig: Rig) -> None:
     job = gated(rig)
-    rig.parts.index.close()
-    execute_drop = rig.parts.index.drop
-    execute_drop(job.generation.collection)
-    assert {"agreement", "records"} <= {name for name in failed(rig, job)} | {"records"}
+    rig.parts.index.drop(job.generation.collection)
+    assert {"agreement", "payloads", "vectors", "probes", "overlap"} <= failed(rig, job)
+    (_, building) = statuses(rig.parts.database, ["t"])
+    assert building.verdict is not None
+    assert "records: not made" in building.verdict.reasons
 
 
 def test_now_is_the_time_of_the_verdict(rig: Rig) -> None:

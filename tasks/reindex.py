@@ -1,0 +1,156 @@
+"""Tasks of the reindex chore: begin, feed, verify, swap, and the sweep of what is no longer needed."""
+
+from __future__ import annotations
+
+import random
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from prefect import task
+from prefect.artifacts import create_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.logging import get_run_logger
+
+from core.assembly.models import price_of
+from core.batch import reindex
+from core.batch.reindex import Job, Report
+from core.index.estimate import Estimate
+from core.model.reindex import GateVerdict, SwapOutcome
+from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.engine import check_not_stopping, shared_engine
+
+# These mark a task that took far too long; what bounds the work inside are the stores' own time limits.
+SHORT_SECONDS = 600
+LONG_SECONDS = 7200
+
+SHORT: dict[str, Any] = {
+    "retries": RETRIES,
+    "retry_delay_seconds": RETRY_SECONDS,
+    "retry_condition_fn": worth_retrying,
+    "timeout_seconds": SHORT_SECONDS,
+    "cache_policy": NO_CACHE,
+    "persist_result": False,
+}
+LONG: dict[str, Any] = {**SHORT, "timeout_seconds": LONG_SECONDS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """An estimate with the list price of its model, per million tokens (None: not known)."""
+
+    estimate: Estimate
+    price: float | None
+
+    @property
+    def money(self) -> float | None:
+        """What the estimate costs, in US dollars."""
+        return self.estimate.money(self.price)
+
+
+@task(name="plan reindex", task_run_name="plan reindex", **SHORT)
+def plan_reindex(tenants: list[str] | None = None) -> list[str]:
+    """The tenants to reindex: those named, or all that ever wrote."""
+    with task_boundary("plan reindex"), shared_engine() as engine:
+        found = [one.tenant for one in engine.backlog(tenants)] if tenants is None else list(dict.fromkeys(tenants))
+        get_run_logger().info("%d tenants to reindex", len(found))
+        return found
+
+
+@task(name="estimate reindex", task_run_name="estimate reindex {tenant}", **LONG)
+def estimate_reindex(tenant: str, model: str, dimensions: int | None = None) -> Priced:
+    """Records, tokens, vectors that can be reused and money, before anything is begun."""
+    with task_boundary(f"estimate reindex {tenant}"), shared_engine() as engine:
+        space = engine.space_of(model, dimensions)
+        return Priced(estimate=engine.estimate(tenant, space), price=price_of(space.provider, space.model))
+
+
+@task(name="begin reindex", task_run_name="begin reindex {tenant}: {model}", **SHORT)
+def begin_reindex(tenant: str, model: str, dimensions: int | None = None) -> Job | None:
+    """Register the new generation, or take up the one begun before. None: the tenant is in that space already."""
+    with task_boundary(f"begin reindex {tenant}"), shared_engine() as engine:
+        job = reindex.begin(engine.reindex_work(), tenant, engine.space_of(model, dimensions), uuid.uuid4())
+        if job is not None:
+            begun = "taken up" if job.resumed else "registered"
+            get_run_logger().info("%s: generation %d %s", tenant, job.generation.number, begun)
+        return job
+
+
+@task(name="feed reindex", task_run_name="feed reindex {job.generation.tenant}", **SHORT)
+def feed_reindex(job: Job, allowed: int | None = None) -> Report:
+    """Put the next bounded piece in the queue; how far the generation is."""
+    with task_boundary(f"feed reindex {job.generation.tenant}"), shared_engine() as engine:
+        check_not_stopping()
+        report = reindex.step(engine.reindex_work(), job, allowed)
+        progress = report.progress
+        get_run_logger().info(
+            "%s: %d fed, %d in all, %d of %d ranges left, %d waiting, %d set aside",
+            report.tenant,
+            report.fed,
+            progress.fed,
+            progress.open,
+            progress.ranges,
+            progress.waiting,
+            progress.set_aside,
+        )
+        return report
+
+
+@task(name="verify reindex", task_run_name="verify reindex {job.generation.tenant}", **LONG)
+def verify_reindex(job: Job) -> GateVerdict:
+    """Put the generation before the gate; the verdict is kept as a table artifact too."""
+    tenant = job.generation.tenant
+    with task_boundary(f"verify reindex {tenant}"), shared_engine() as engine:
+        check_not_stopping()
+        verdict = reindex.verify(engine.reindex_work(), job, random.Random(), datetime.now(UTC))  # noqa: S311  a sample
+        create_table_artifact(
+            key=f"gate-{_slug(tenant)}",
+            table=[
+                {
+                    "check": check.name,
+                    "passed": "yes" if check.passed else "NO",
+                    "figure": check.figure,
+                    "bound": check.bound,
+                    "note": check.note,
+                }
+                for check in verdict.checks
+            ],
+            description=f"{tenant}, generation {job.generation.number}: {verdict.reasons or 'passed'}",
+        )
+        get_run_logger().info("%s: gate %s", tenant, verdict.reasons or "passed")
+        return verdict
+
+
+@task(name="swap reindex", task_run_name="swap reindex {job.generation.tenant}", **SHORT)
+def swap_reindex(job: Job, grace: timedelta | None = None) -> SwapOutcome:
+    """Make the verified generation live; the old one is kept for `grace` (None: as the settings say)."""
+    with task_boundary(f"swap reindex {job.generation.tenant}"), shared_engine() as engine:
+        kept = engine.settings.reindex_grace if grace is None else grace
+        outcome = reindex.swap(engine.reindex_work(), job, kept)
+        get_run_logger().info("%s: generation %d %s", job.generation.tenant, job.generation.number, outcome)
+        return outcome
+
+
+@task(name="leave reindex", task_run_name="leave reindex {job.generation.tenant}", **SHORT)
+def leave_reindex(job: Job) -> None:
+    """Let another run go on with it at once."""
+    with task_boundary(f"leave reindex {job.generation.tenant}"), shared_engine() as engine:
+        engine.reindex_work().building.leave(job.generation, job.runner)
+
+
+@task(name="sweep generations", task_run_name="sweep generations", **LONG)
+def sweep_generations() -> Mapping[str, str]:
+    """Drop generations whose time has come; what could not be dropped, with the reason."""
+    with task_boundary("sweep generations"), shared_engine() as engine:
+        left = engine.sweep_generations()
+        for collection, reason in left.items():
+            get_run_logger().warning("%s stays: %s", collection, reason)
+        return left
+
+
+def _slug(name: str) -> str:
+    """A name as artifact keys may be: lower case, digits, dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "tenant"
