@@ -21,7 +21,9 @@ REPORT_KEY = "nightly-report"
 def nightly(
     max_rounds: Annotated[int, Field(ge=1, le=1000, description="Rounds of embed, at the most")] = 100,
 ) -> State[list[Row]]:
-    """Embed what waits, for all tenants, drop indexes that are due, and report: a row a tenant, kept as the table `nightly-report` too.
+    """Embed what waits, for all tenants, drop indexes that are due, and report: a row a tenant.
+
+    The report is kept as the table `nightly-report` too.
 
     Ends Failed when a chore failed, with the rows in the `rows` of the error's details.
     """

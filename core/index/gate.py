@@ -121,19 +121,21 @@ class _Sampled:
         return [Check(name="payloads", passed=seen > 0 and wrong == 0, figure=wrong, bound=0, note=f"of {seen}")]
 
     def _vectors(self) -> list[Check]:
-        """Finite, of length one, of the space's width, and not all the same."""
-        vectors = self._gate.index.vectors(self._new.collection, [one.point for one in self._sample.values()])
-        rows = list(vectors.values())
-        ill = sum(not _healthy(row, self._new.space.dimensions) for row in rows)
-        same = 1 - len({row.tobytes() for row in rows}) / len(rows) if rows else 1.0
-        few = len(rows) < TOP
+        """Finite, of length one, of the space's width, and other texts have other vectors."""
+        points = [one.point for one in self._sample.values()]
+        vectors = self._gate.index.vectors(self._new.collection, points)
+        stamps = self._gate.index.stamps(self._new.collection, points)
+        of_text = {stamps[point].text_hash: row for point, row in vectors.items() if point in stamps}
+        ill = sum(not _healthy(row, self._new.space.dimensions) for row in vectors.values())
+        same = 1 - len({row.tobytes() for row in of_text.values()}) / len(of_text) if of_text else 1.0
+        few = len(of_text) < TOP
         return [
             Check(
                 name="vectors",
-                passed=bool(rows) and ill == 0 and (few or same <= COLLAPSED),
+                passed=bool(of_text) and ill == 0 and (few or same <= COLLAPSED),
                 figure=ill,
                 bound=0,
-                note=f"of {len(rows)}; {same:.0%} are copies",
+                note=f"of {len(vectors)}; {same:.0%} of the texts share another's",
             )
         ]
 

@@ -65,11 +65,11 @@ class Rig:
         assert job is not None
         return job
 
-    def catch_up(self, job: Job, rounds: int = 50) -> None:
+    def catch_up(self, job: Job, rounds: int = 200) -> None:
         for _ in range(rounds):
             if reindex.step(self.work, job).done:
                 return
-            self.parts.drain(job.generation.tenant)
+            self.parts.drain(job.generation.tenant, records=200)
         raise AssertionError("it never caught up")
 
     def verify(self, job: Job) -> GateVerdict:
