@@ -25,6 +25,7 @@ from core.model.memory import Draft, embedding_id
 from core.model.point import Point, payload_of
 from core.record.memories import Place
 from core.settings import Settings, load_settings
+from tests.bench import reindex
 from tests.bench.footprint import drained
 from tests.bench.limits import BareShard, copy_rows, library_model, timed, two_insert_commits
 from tests.bench.texts import texts
@@ -162,11 +163,21 @@ def main() -> None:
     parser.add_argument("--writes", type=int, default=500)
     parser.add_argument("--searches", type=int, default=300)
     parser.add_argument("--footprint", type=int, nargs="*", default=[20_000, 100_000], help="records, each measured")
+    parser.add_argument("--reindex", type=int, default=20_000, help="records of a reindex, and of one beside searches")
+    parser.add_argument("--reindex-footprint", type=int, nargs="*", default=[100_000, 200_000])
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"))
     chosen = parser.parse_args()
     figures = on_fresh_home(lambda settings: run(settings, chosen.records, chosen.writes, chosen.searches))
     figures["draining_process"] = [
         on_fresh_home(lambda settings, records=records: drained(settings, records)) for records in chosen.footprint
+    ]
+    figures["reindex"] = on_fresh_home(lambda settings: reindex.rate(settings, chosen.reindex))
+    figures["reindex_beside_searches"] = on_fresh_home(
+        lambda settings: reindex.beside_searches(settings, chosen.reindex, chosen.searches)
+    )
+    figures["reindexing_process"] = [
+        on_fresh_home(lambda settings, records=records: reindex.memory_of(settings, records))
+        for records in chosen.reindex_footprint
     ]
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
