@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -65,10 +65,10 @@ def assembled(database_url: str, root: Path) -> Iterator[Parts]:
     parts.database.close()
 
 
-def assemble(database_url: str, root: Path, lease: timedelta) -> Parts:
+def assemble(database_url: str, root: Path, lease: timedelta, index: Any = None) -> Parts:
     database = Database(database_url, Limits())
     database.open()
-    index = EdgeIndex(root, wait=timedelta(seconds=20))
+    index = index or EdgeIndex(root, wait=timedelta(seconds=20))
     embedder = FakeEmbedder()
     outbox = Outbox(database, lease)
     counter = itertools.count()

@@ -165,6 +165,8 @@ def test_of_points_asked_for_by_id_those_that_are_there_are_told(index: VectorIn
     assert list(vectors) == [key()]
     assert vectors[key()].dtype == np.float32
     np.testing.assert_allclose(vectors[key()], [0.6, 0, 0, 0.8], rtol=1e-6)
+    assert index.payloads("c.g1", asked) == {key(): point(version=4).payload.fields}
+    assert index.payloads("c.g1", []) == {}
 
 
 def test_what_is_no_vector_is_refused_and_nothing_is_stored(index: VectorIndex) -> None:

@@ -8,7 +8,7 @@ CHORES = {"embed", "reindex"}  # grows with each chore that is built
 COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "report"}
 MORE_TESTS = {"embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled"} | {
-    f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders")
+    f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders", "engines")
 }
 
 

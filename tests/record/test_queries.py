@@ -132,6 +132,18 @@ def test_work_is_claimed_through_an_index(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("full")
+def test_a_range_is_fed_and_a_generation_walked_through_an_index(database: Database) -> None:
+    named = {"tenant": "a", "generation": 1, "limit": 100}
+    with database.tenant("a") as session:
+        session.execute(query("backfill_split"), {**named, "size": 500})
+        fed = scans(session, "backfill_feed", {**named, "lane": 1})
+        walked = scans(session, "memory_stamps", {**named, "after": uuid.UUID(int=0)})
+        read = scans(session, "memory_texts", {**named, "after": "m0100"})
+    assert all(any("Index" in kind for kind in found) for found in (fed, walked, read))
+    assert not any("memory" in name for found in (fed, walked, read) for name in found.get("Seq Scan", ()))
+
+
+@pytest.mark.usefixtures("full")
 def test_leases_are_renewed_through_an_index(database: Database) -> None:
     ids = [f"m{n:04}" for n in range(64)]
     lease = timedelta(seconds=60)
@@ -153,6 +165,7 @@ def test_entries_are_locked_in_the_order_of_ids(database: Database, name: str, c
         "lease": timedelta(seconds=60),
         "wait": timedelta(seconds=1),
         "failed": 0,
+        "done": False,
         "ids": [f"m{n:04}" for n in reversed(range(count))],
     }
     with database.tenant("a") as session:

@@ -3,7 +3,7 @@
 WITH bounds AS (
     SELECT id, row_number() OVER (ORDER BY id) AS place
     FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM memory WHERE tenant = %(tenant)s) AS numbered
-    WHERE n %% %(size)s::bigint = 0
+    WHERE mod(n, %(size)s::bigint) = 0
 ), ranges AS (
     SELECT place AS number, lag(id) OVER (ORDER BY place) AS after_id, id AS last_id FROM bounds
     UNION ALL
