@@ -62,14 +62,15 @@ class OpenAIClient:
                 raise BadAnswer(f"{self._options.name} answered more than {room} bytes to {count} texts")
         return bytes(body)
 
-    def pieces(self, asked: Asked, *, seconds: float, count: int) -> Iterator[bytes]:
+    def pieces(self, asked: Asked, *, seconds: float, count: int, silence: float | None = None) -> Iterator[bytes]:
         """The body of a successful answer as it comes, within `seconds` from the first byte sent to the last one.
 
+        `silence` is how long the other side may say nothing in between (None: as long as all of it may take).
         What failed is raised outside of the handlers, so that no error carries the library's along, which quotes
         what the server said.
         """
         ends = time.monotonic() + seconds
-        with closing(self._received(asked, seconds)) as received:
+        with closing(self._received(asked, seconds if silence is None else silence)) as received:
             while True:
                 piece, failure = self._next(received, count)
                 if failure is not None:
