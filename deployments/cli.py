@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from core.errors import EngineError
 from deployments import (
+    commands_batch,
     commands_costs,
     commands_demo,
     commands_doctor,
@@ -99,7 +100,8 @@ app = typer.Typer(
     Exit codes: 0 done, 1 failed, 2 wrong use, 3 done in part, 130 interrupted.
     """,
 )
-run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, or nightly (all of them, and a report).")
+run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, batch-lane, or nightly (with a report).")
+batch_app = typer.Typer(no_args_is_help=True, help="Jobs of the provider's batch API: list, cancel.")
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
 
 app.command("init")(commands_home.init)
@@ -114,7 +116,11 @@ app.command("costs")(commands_costs.costs)
 app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)
+run_app.command("batch-lane")(commands_run.run_batch_lane)
 run_app.command("nightly")(commands_run.run_nightly)
+app.add_typer(batch_app, name="batch")
+batch_app.command("list")(commands_batch.list_jobs)
+batch_app.command("cancel")(commands_batch.cancel_job)
 app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)
 aside_app.command("retry")(commands_set_aside.retry)
