@@ -22,7 +22,7 @@ from tasks.embed import embed_portion, plan_embed
 from tasks.engine import engine_kept_open, stop_soon
 
 MOST_AT_ONCE = 64  # threads come into being only when a portion needs one
-NO_JOBS = "the model has no batch jobs"
+NO_JOB = "not for a batch job: the model has none, it was in three already, or another worker holds it"
 NOT_NOW = "held by another worker, or to be tried again later"
 
 
@@ -155,7 +155,7 @@ def _report_of(submitted: Submitted) -> Report:
         reused=submitted.reused,
         unchanged=submitted.brought,
         set_aside_count=submitted.set_aside,
-        postponed=submitted.postponed or (NO_JOBS if submitted.elsewhere and not submitted.entries else None),
+        postponed=submitted.postponed or (NO_JOB if submitted.done else None),
         done=submitted.done,
     )
 
