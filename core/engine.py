@@ -10,26 +10,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from core.batch.batch_lane import BatchWork, cancel
 from core.batch.embed import EmbedWork
 from core.batch.reindex import ReindexWork, behind_of, give_up_idle
 from core.index.budget import Budget
-from core.index.estimate import Estimate, estimate
+from core.index.estimate import Estimate, TenantEstimate, estimate
 from core.index.gate import Gate
 from core.index.indexer import Indexer
+from core.index.known import KnownVectors
 from core.index.removal import Remover
 from core.index.siblings import SiblingVectors
 from core.index.swap import Swapper
+from core.model.batch import BatchJob
+from core.model.generation import GenerationState
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
 from core.model.reindex import GateBounds, GenerationStatus
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
-from core.ports import BulkLoads, Cache, Embedder, VectorIndex
+from core.ports import BatchEmbedder, BulkLoads, Cache, Embedder, VectorIndex
 from core.read.reader import Reader
 from core.record.backfill import Backfill
+from core.record.batch_jobs import BatchJobs, BatchVectors
 from core.record.building import Building, statuses
 from core.record.database import Database
+from core.record.generations import generations
 from core.record.memories import Place, Position
 from core.record.outbox import Outbox
 from core.record.removals import Removals
@@ -52,6 +58,9 @@ class Models(Protocol):
 
     def of(self, space: EmbeddingSpace) -> Embedder:
         """The model of a space. A query or record never goes to a model of another space."""
+
+    def batches_of(self, space: EmbeddingSpace) -> BatchEmbedder | None:
+        """The batch jobs of a space's model; None: it has none."""
 
     def named(self, name: str, dimensions: int | None = None) -> Embedder:
         """A model by its name in the settings or at the default's provider, at another width if one is given."""
@@ -76,12 +85,17 @@ class Engine:
 
     def __init__(self, settings: Settings, stores: Stores, new_id: Callable[[], str]) -> None:
         self.settings = settings
-        self._known = (SiblingVectors(stores.database, stores.index),)
+        self._known: tuple[KnownVectors, ...] = (SiblingVectors(stores.database, stores.index),)
         self._outbox = Outbox(stores.database, settings.lease)
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
         self._reader = Reader(stores.database, stores.index, stores.cache, stores.models.of, time.monotonic)
-        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, self._known)
+        results = BatchVectors(stores.database)
+        self._indexer = Indexer(
+            stores.database, self._outbox, stores.index, stores.models.of, known=self._known, results=results
+        )
+        self._jobs = BatchJobs(stores.database, settings.lease)
+        self._batches_of = stores.models.batches_of
         self._loads = stores.loads
         self._index = stores.index
         self._models = stores.models
@@ -163,7 +177,8 @@ class Engine:
 
     def estimate(self, tenant: str, space: EmbeddingSpace) -> Estimate:
         """What it would take to bring a tenant into a space. See `core.index.estimate`."""
-        return estimate(self._database, self._known, admit_tenant(tenant), space)
+        known = (*self._known, BatchVectors(self._database))
+        return estimate(self._database, self._index, known, space, admit_tenant(tenant))
 
     def reindex_work(self) -> ReindexWork:
         """What the reindex chore works with."""
@@ -210,6 +225,41 @@ class Engine:
         """Give up what nobody goes on with, and drop what is due; what could not be dropped, with the reason."""
         give_up_idle(self.reindex_work(), self.settings.reindex_abandoned)
         return self._remover.sweep()
+
+    def batch_jobs(self, tenants: Sequence[str] | None = None, *, open_only: bool = False) -> Sequence[BatchJob]:
+        """Batch jobs at providers, newest first (of all tenants, or those named; those that have not ended)."""
+        names = None if tenants is None else [admit_tenant(one) for one in tenants]
+        return self._jobs.listed(names, open_only=open_only)
+
+    def cancel_batch(self, job: BatchJob) -> bool:
+        """Cancel a batch job: its entries are free when this returns. False: it has ended. See `batch_lane.cancel`."""
+        return cancel(self.batch_work(), job)
+
+    def estimates(self, tenants: Sequence[str] | None = None) -> Sequence[TenantEstimate]:
+        """What an embed run would take now, for each tenant's generations that have work. Changes nothing."""
+        known = (*self._known, BatchVectors(self._database))
+        found = []
+        for one in self.backlog(tenants):
+            with self._database.tenant(one.tenant) as session:
+                kept = [each for each in generations(session, one.tenant) if each.state is not GenerationState.DROPPED]
+            for each in kept if one.waiting else []:
+                needed = estimate(self._database, self._index, known, each, one.tenant, waiting_only=True)
+                in_batch = one.in_batch if each is kept[0] else 0
+                found.append(TenantEstimate(one.tenant, each.number, each.space, in_batch, needed))
+        return found
+
+    def batch_work(self) -> BatchWork:
+        """What the batch lane works with."""
+        return BatchWork(
+            database=self._database,
+            outbox=self._outbox,
+            jobs=self._jobs,
+            indexer=self._indexer,
+            batches_of=self._batches_of,
+            new_id=uuid.uuid4,
+            wait=self.settings.batch_wait,
+            budget=self._budget,
+        )
 
     def embed_work(self) -> EmbedWork:
         """What the embed chore works with."""

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
 from core.errors import EngineError
 from core.model.point import Hit, Payload, Point, Stamp, Vector
@@ -57,6 +57,85 @@ class Embedder(Protocol):
         `reason` "size" says that the request as a whole is too big); Overloaded, Unavailable; and
         Misconfigured, whose `reason` is "auth", "model" or "quota", when a person has to act.
         """
+
+    def close(self) -> None:
+        """Give back what is held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """What a batch job takes: inputs, and bytes of its file; `tokens` (estimated) may wait in all jobs at once."""
+
+    inputs: int
+    bytes: int
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchState:
+    """How a batch job stands at the provider. `reason` is why it failed, in short names.
+
+    `files` hold results, also of one that expired or was cancelled in part; `sent` is the file it was given.
+    """
+
+    phase: Literal["running", "completed", "expired", "cancelled", "failed"]
+    done: int = 0
+    sent: str | None = None
+    files: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became of one input: a usable vector and the tokens counted for it, or the problem."""
+
+    key: str
+    vector: Vector | None
+    tokens: int = 0
+    problem: EngineError | None = None
+
+
+class BatchEmbedder(Protocol):
+    """Texts to vectors by jobs that take hours, in the same space as the `Embedder` of that model.
+
+    A job has a name of ours, by which it is found again after a crash, and an id of the provider's. Every
+    method raises what `Embedder.embed` does, and NotFound for a job or file that the provider does not know.
+    """
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space its vectors are in."""
+
+    @property
+    def limits(self) -> BatchLimits:
+        """What a job takes at the most."""
+
+    def line(self, key: str, text: str) -> bytes:
+        """The line of a job's file that asks for the vector of a prepared document text, under an opaque key."""
+
+    def submit(self, name: str, file: BinaryIO) -> str:
+        """Start a job of a file of lines; its id. When this raises, the job may have begun: ask `found`."""
+
+    def found(self, name: str, since: datetime) -> str | None:
+        """Id of the job whose submitting began at `since` or later, which is ended if it was broken off half-way.
+
+        None: nothing was sent, and what was asked then can no longer begin. Raises Unavailable when nobody can say.
+        """
+
+    def poll(self, job: str) -> BatchState:
+        """How a job stands now."""
+
+    def results(self, state: BatchState) -> Iterator[BatchResult]:
+        """Results of an ended job, in any order, each perhaps more than once, in bounded memory.
+
+        What cannot be read as a result is left out. A file that breaks off raises: no short end.
+        """
+
+    def cancel(self, job: str) -> None:
+        """Ask for the end of a job; ended already: nothing."""
+
+    def discard(self, state: BatchState) -> None:
+        """Have the provider delete a job's files; gone already: nothing."""
 
     def close(self) -> None:
         """Give back what is held."""

@@ -48,6 +48,7 @@ class EmbeddingModel(BaseModel):
     requests_a_minute: int | None = Field(default=None, ge=1)
     tokens_a_minute: int | None = Field(default=None, ge=1)
     at_once: int | None = Field(default=None, ge=1)
+    batch_tokens: int | None = Field(default=None, ge=1)
 
 
 class Settings(BaseSettings):
@@ -102,6 +103,9 @@ class Settings(BaseSettings):
     embedding_requests_a_minute: int | None = Field(None, ge=1, description="What the provider allows for the key")
     embedding_tokens_a_minute: int | None = Field(None, ge=1, description="What the provider allows for the key")
     embedding_at_once: int | None = Field(None, ge=1, description="Requests under way at once, of all workers together")
+    embedding_batch_tokens: int | None = Field(
+        None, ge=1, description="Tokens the provider lets wait in batch jobs of the model at once"
+    )
     embedding_kept_for_queries: float = Field(0.1, ge=0, lt=1, description="Share of these that only searches may use")
     embedding_models: dict[str, EmbeddingModel] = Field(
         default_factory=dict,
@@ -131,6 +135,9 @@ class Settings(BaseSettings):
     embed_portion: int = Field(10_000, ge=1, description="Entries one task of a flow does")
     embed_tokens_a_day: int | None = Field(None, ge=0, description="Tokens all workers may ask for a day (UTC)")
     embed_tokens_a_run: int | None = Field(None, ge=0, description="Tokens one run may ask for")
+    batch_wait: Span = Field(
+        timedelta(hours=25), gt=timedelta(0), description="How long texts wait for a batch job before they go normally"
+    )
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
 
     reindex_grace: Span = Field(
@@ -161,6 +168,7 @@ class Settings(BaseSettings):
             requests_a_minute=self.embedding_requests_a_minute,
             tokens_a_minute=self.embedding_tokens_a_minute,
             at_once=self.embedding_at_once,
+            batch_tokens=self.embedding_batch_tokens,
         )
 
     @model_validator(mode="after")

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from core.errors import EngineError
 from deployments import (
+    commands_batch,
     commands_costs,
     commands_demo,
     commands_doctor,
@@ -102,8 +103,9 @@ app = typer.Typer(
     Exit codes: 0 done, 1 failed, 2 wrong use, 3 done in part, 130 interrupted.
     """,
 )
-run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, or nightly (all of them, and a report).")
 generations_app = typer.Typer(help="The indexes of each tenant: show, abort, drop, sweep.")
+run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, batch-lane, or nightly (with a report).")
+batch_app = typer.Typer(no_args_is_help=True, help="Jobs of the provider's batch API: list, cancel.")
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
 
 app.command("init")(commands_home.init)
@@ -118,6 +120,7 @@ app.command("costs")(commands_costs.costs)
 app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)
+run_app.command("batch-lane")(commands_run.run_batch_lane)
 run_app.command("nightly")(commands_run.run_nightly)
 app.command("reindex")(commands_reindex.reindex)
 app.command("rollback")(commands_generations.rollback)
@@ -126,6 +129,9 @@ generations_app.callback(invoke_without_command=True)(commands_generations.show)
 generations_app.command("abort")(commands_generations.abort)
 generations_app.command("drop")(commands_generations.drop)
 generations_app.command("sweep")(commands_generations.sweep)
+app.add_typer(batch_app, name="batch")
+batch_app.command("list")(commands_batch.list_jobs)
+batch_app.command("cancel")(commands_batch.cancel_job)
 app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)
 aside_app.command("retry")(commands_set_aside.retry)

@@ -55,8 +55,8 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
         listed = [asdict(one) for one in backlog]
         show_json({"tenants": listed, "set_aside": [asdict(one) for one in aside], "stores": stores_of(settings)})
         return
-    rows = [(one.tenant, one.records, one.waiting, one.set_aside, one.oldest_waiting) for one in backlog]
-    show_table(["tenant", "records", "waiting", "set aside", "oldest waiting (UTC)"], rows)
+    rows = [(one.tenant, one.records, one.waiting, one.in_batch, one.set_aside, one.oldest_waiting) for one in backlog]
+    show_table(["tenant", "records", "waiting", "in batch jobs", "set aside", "oldest waiting (UTC)"], rows)
     _show_aside(aside)
     say("")
     _show_stores(settings)

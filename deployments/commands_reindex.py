@@ -155,27 +155,27 @@ def _show_estimates(
         space = engine.space_of(model, dimensions)
         price = price_of(space.provider, space.model)
         names = [one.tenant for one in engine.backlog()] if tenants is None else list(dict.fromkeys(tenants))
-        found: list[Estimate] = []
+        found: dict[str, Estimate] = {}
         with bar("reading records", len(names), shown=not as_json) as advance:
             for name in names:
-                found.append(engine.estimate(name, space))
+                found[name] = engine.estimate(name, space)
                 advance(len(found))
-    rows = [_estimated(one, price, at_rate) for one in found]
+    rows = [_estimated(name, one, price, at_rate) for name, one in found.items()]
     if as_json:
         show_json({"model": space.model, "dimensions": space.dimensions, "price": price, "tenants": rows})
         return
     show_table(
         ESTIMATE_COLUMNS, [["-" if row[name] is None else row[name] for name in ESTIMATE_COLUMNS] for row in rows]
     )
-    money = None if price is None else sum(one.money(price) or 0.0 for one in found)
+    money = None if price is None else sum(one.money(price) or 0.0 for one in found.values())
     cost = "at a price that is not known" if money is None else f"{money:.4f} USD"
-    say(f"\n{sum(one.tokens for one in found):,} tokens to {space.provider} {space.model}: {cost}")
+    say(f"\n{sum(one.tokens for one in found.values()):,} tokens to {space.provider} {space.model}: {cost}")
 
 
-def _estimated(one: Estimate, price: float | None, at_rate: int | None) -> dict[str, Any]:
-    money, seconds = one.money(price), one.seconds(at_rate)
+def _estimated(tenant: str, one: Estimate, price: float | None, at_rate: int | None) -> dict[str, Any]:
+    money, seconds = one.money(price), None if at_rate is None else one.records / at_rate
     return {
-        "tenant": one.tenant,
+        "tenant": tenant,
         "records": one.records,
         "reusable": one.reusable,
         "tokens": one.tokens,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from core.errors import EngineError, Permanent
 from core.settings import load_settings
 from deployments import options
+from deployments.commands_batch import show_estimates
 from deployments.output import Exit, hint, report_json_error, say, show_json, show_table
 from deployments.prefect_settings import settle_prefect, start_prefect
 from deployments.progress import backlog_bars, bar
@@ -41,7 +43,24 @@ class FlowEnd:
         return Exit.IN_PART if left else Exit.DONE
 
 
-def run_embed(tenants: options.SomeTenants = None, rounds: Rounds = 100, as_json: options.AsJson = False) -> None:
+class Lane(StrEnum):
+    """How texts go to the provider."""
+
+    ONLINE = "online"
+    BATCH = "batch"
+
+
+InLane = Annotated[Lane, typer.Option(help="batch: by the provider's batch jobs, within a day and at half the price.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it would take and cost, in both lanes.")]
+
+
+def run_embed(
+    tenants: options.SomeTenants = None,
+    lane: InLane = Lane.ONLINE,
+    dry_run: DryRun = False,
+    rounds: Rounds = 100,
+    as_json: options.AsJson = False,
+) -> None:
     """Bring the search index up to date with what was written.
 
     Can be stopped at any time and run again; exit code 3 says that something was set aside or still waits
@@ -51,8 +70,39 @@ def run_embed(tenants: options.SomeTenants = None, rounds: Rounds = 100, as_json
     Examples:
       memory run embed
       memory run embed --tenant clinic --tenant studio
+      memory run embed --dry-run
+      memory run embed --lane batch
     """
-    _finish(embed_with_bars(tenants, rounds, shown=not as_json), as_json=as_json)
+    if dry_run:
+        show_estimates(tenants, as_json=as_json)
+        return
+    _finish(embed_with_bars(tenants, rounds, lane=lane.value, shown=not as_json), as_json=as_json)
+
+
+def run_batch_lane(tenants: options.SomeTenants = None, as_json: options.AsJson = False) -> None:
+    """Look at every open batch job once and keep what has come; the next `memory run embed` brings it.
+
+    Schedule it every few minutes while jobs are under way (`memory batch list`).
+
+    \b
+    Example:
+      memory run batch-lane
+    """
+
+    def flow() -> State[Any]:
+        from flows.batch_lane import batch_lane
+
+        return batch_lane(tenants=None if tenants is None else list(tenants), return_state=True)
+
+    state, result = run_flow(flow, tenants, shown=not as_json)
+    rows = [asdict(one) for one in listed(result, "followed")]
+    end = _end(state, result, rows)
+    if as_json:
+        show_json({"message": end.message, "failed": end.problem is not None, "jobs": rows})
+    else:
+        (hint if end.problem else say)(end.message)
+    if end.problem is not None:
+        raise typer.Exit(Exit.FAILED)
 
 
 def run_nightly(rounds: Rounds = 100, as_json: options.AsJson = False) -> None:
@@ -65,14 +115,16 @@ def run_nightly(rounds: Rounds = 100, as_json: options.AsJson = False) -> None:
     _finish(nightly_with_bars(rounds, shown=not as_json), as_json=as_json)
 
 
-def embed_with_bars(tenants: Sequence[str] | None, rounds: int, *, shown: bool) -> FlowEnd:
+def embed_with_bars(
+    tenants: Sequence[str] | None, rounds: int, *, shown: bool, lane: Literal["online", "batch"] = "online"
+) -> FlowEnd:
     """The embed flow in this process; rows as the closing report has them."""
 
     def flow() -> State[Any]:
         from flows.embed import embed
 
         names = None if tenants is None else list(tenants)
-        return embed(tenants=names, max_rounds=rounds, return_state=True)
+        return embed(tenants=names, max_rounds=rounds, lane=lane, return_state=True)
 
     state, result = run_flow(flow, tenants, shown=shown)
     runs = {run.tenant: run for run in listed(result, "runs")}

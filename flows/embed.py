@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from prefect import State, flow, runtime
 from prefect.futures import PrefectFuture, as_completed
@@ -14,12 +14,15 @@ from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
+from core.batch.batch_lane import Submitted, Submitting
 from core.batch.embed import Portion, Report, total
 from core.errors import EngineError, Permanent
+from tasks.batch_lane import plan_batch_jobs, submit_batch_jobs
 from tasks.embed import embed_portion, plan_embed
 from tasks.engine import engine_kept_open, stop_soon
 
 MOST_AT_ONCE = 64  # threads come into being only when a portion needs one
+NO_JOB = "not for a batch job: the model has none, it was in three already, or another worker holds it"
 NOT_NOW = "held by another worker, or to be tried again later"
 
 
@@ -51,6 +54,7 @@ class TenantRun:
 
 
 Runs = dict[str, TenantRun]
+Piece = Portion | Submitting
 
 _RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=MOST_AT_ONCE)
 
@@ -72,16 +76,21 @@ def embed(
     max_rounds: Annotated[
         int, Field(ge=1, le=1000, description="How often the backlog is looked at again before the run ends")
     ] = 100,
+    lane: Annotated[
+        Literal["online", "batch"],
+        Field(description="batch: put what needs embedding into the provider's batch jobs, at half the price"),
+    ] = "online",
 ) -> State[list[TenantRun]]:
     """Bring the indexes up to date with the record. Can be stopped, run twice and run beside itself.
 
+    In the batch lane what needs an embedding waits for the provider's jobs, which the flow `batch lane` follows.
     One result a tenant that had work. A tenant that fails (Misconfigured, say) does not stop the others:
     the run goes on and ends Failed, with the results in the `runs` of the error's details.
     """
     runs: Runs = {}
     with engine_kept_open() as settings:
         for _ in range(max_rounds):
-            portions = [one for one in plan_embed(tenants) if _can_go_on(runs, one.tenant)]
+            portions = [one for one in _planned(tenants, lane) if _can_go_on(runs, one.tenant)]
             before = _worked(runs)
             try:
                 _do(portions, runs, settings.embed_tasks)
@@ -95,23 +104,31 @@ def embed(
     return _closing(list(runs.values()), f"stopped after {max_rounds} rounds")
 
 
-def _do(portions: Iterable[Portion], runs: Runs, at_once: int) -> None:
+def _planned(tenants: list[str] | None, lane: Literal["online", "batch"]) -> Sequence[Piece]:
+    return plan_embed(tenants) if lane == "online" else plan_batch_jobs(tenants)
+
+
+def _do(portions: Iterable[Piece], runs: Runs, at_once: int) -> None:
     """Do portions, so many at once; the rest of a tenant's is dropped once one of them failed."""
     queue = deque(portions)
-    under_way: dict[PrefectFuture[Report], str] = {}
+    under_way: dict[PrefectFuture[Any], str] = {}
     while queue or under_way:
         while queue and len(under_way) < at_once:
             portion = _next(queue, set(under_way.values()))
             run = runs.setdefault(portion.tenant, TenantRun(portion.tenant, started=time.monotonic()))
             if run.problem is None:
-                under_way[embed_portion.submit(portion)] = portion.tenant
+                under_way[_begun(portion)] = portion.tenant
         if under_way:
             done = next(iter(as_completed(list(under_way))))
             done.wait()  # ended it has, but its state is known only after this
             _note(runs[under_way.pop(done)], done.state)
 
 
-def _next(queue: deque[Portion], busy: set[str]) -> Portion:
+def _begun(portion: Piece) -> PrefectFuture[Any]:
+    return embed_portion.submit(portion) if isinstance(portion, Portion) else submit_batch_jobs.submit(portion)
+
+
+def _next(queue: deque[Piece], busy: set[str]) -> Piece:
     """The first portion of a tenant that has none under way, or the first of all."""
     free = next((portion for portion in queue if portion.tenant not in busy), queue[0])
     queue.remove(free)
@@ -123,12 +140,27 @@ def _note(run: TenantRun, state: State[Any]) -> None:
     result = state.result(raise_on_failure=False)
     if isinstance(result, Report):
         run.reports.append(result)
+    elif isinstance(result, Submitted):
+        run.reports.append(_report_of(result))
     elif run.problem is None:
         unknown = Permanent(f"the portion ended as {state.name}")
         run.problem = result if isinstance(result, EngineError) else unknown
 
 
-def _note_left(portions: Iterable[Portion], runs: Runs) -> None:
+def _report_of(submitted: Submitted) -> Report:
+    """What was put in jobs, and done on the way, as a report like others."""
+    return Report(
+        tenant=submitted.tenant,
+        batched=submitted.entries,
+        reused=submitted.reused,
+        unchanged=submitted.brought,
+        set_aside_count=submitted.set_aside,
+        postponed=submitted.postponed or (NO_JOB if submitted.done else None),
+        done=submitted.done,
+    )
+
+
+def _note_left(portions: Iterable[Piece], runs: Runs) -> None:
     """These portions were tried and nothing came of them."""
     for portion in portions:
         runs[portion.tenant].left += portion.records
@@ -140,7 +172,8 @@ def _can_go_on(runs: Runs, tenant: str) -> bool:
 
 def _worked(runs: Runs) -> int:
     """Entries brought to an end so far, those set aside included: what makes another round worth it."""
-    return sum(report.worked + report.set_aside_count for run in runs.values() for report in run.reports)
+    reports = [report for run in runs.values() for report in run.reports]
+    return sum(report.worked + report.batched + report.set_aside_count for report in reports)
 
 
 def _closing(runs: list[TenantRun], *notes: str) -> State[list[TenantRun]]:
@@ -148,6 +181,8 @@ def _closing(runs: list[TenantRun], *notes: str) -> State[list[TenantRun]]:
     told = [f"{run.tenant} failed: {run.problem.message}" for run in runs if run.problem is not None]
     if set_aside := sum(run.report.set_aside_count for run in runs):
         told.append(f"{set_aside} set aside")
+    if batched := sum(run.report.batched for run in runs):
+        told.append(f"{batched} in batch jobs")
     told += [f"{run.left} of {run.tenant} left: {run.postponed or NOT_NOW}" for run in runs if _is_left(run)]
     told += notes
     problems = [run.problem for run in runs if run.problem is not None]

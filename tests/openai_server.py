@@ -2,7 +2,7 @@
 
 It is no fake of a port: what is tested against it is the real client. `told` decides on each request: it is
 given the decoded body and returns what goes wrong (`Fault`), or None. Other files add other endpoints by
-`routes`: a path, and what answers there.
+`routes`: a path, and what answers there (its status, or what goes wrong, and its body).
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Request:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    method: str = "POST"
 
     @property
     def texts(self) -> list[str]:
@@ -86,7 +87,7 @@ class OpenAIServer(ThreadingHTTPServer):
         self.dimensions = dimensions
         self.requests: list[Request] = []
         self.told: Callable[[dict[str, Any]], Fault | None] = lambda body: None
-        self.routes: dict[str, Callable[[Request], tuple[int, Any]]] = {}
+        self.routes: dict[str, Callable[[Request], tuple[int | Fault, Any]]] = {}
         self.at_once = 0
         self.most_at_once = 0
         self.counting = threading.Lock()
@@ -161,12 +162,12 @@ class Handler(BaseHTTPRequestHandler):
         sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         known = self.headers.get("Content-Type", "").startswith("application/json") and sent
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.path, headers, json.loads(sent) if known else {"raw": sent})
+        request = Request(self.path, headers, json.loads(sent) if known else {"raw": sent}, self.command)
         self.server.requests.append(request)
         path = self.path.partition("?")[0]
         if route := next((answers for begin, answers in self.server.routes.items() if path.startswith(begin)), None):
             status, result = route(request)
-            self.send(Fault(status=status), result)
+            self.send(status if isinstance(status, Fault) else Fault(status=status), result)
         elif not path.endswith("/embeddings"):
             self.send(Fault(status=404), error_body("unknown_url"))
         else:

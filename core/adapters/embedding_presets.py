@@ -53,6 +53,8 @@ class Preset:
     items: int
     tokens: int | None = None
     bytes: int | None = None
+    batch_inputs: int | None = None
+    batch_bytes: int | None = None
     base_url: str = ""
     needs_key: bool = False
     encoding_format: Literal["float", "base64"] = "float"
@@ -134,6 +136,8 @@ def options_for(
         extra_body=preset.extra_body,
         encoding_format=preset.encoding_format,
         limits=EmbedLimits(items=preset.items, tokens=facts.tokens or preset.tokens, bytes=preset.bytes),
+        batch_inputs=preset.batch_inputs,
+        batch_bytes=preset.batch_bytes,
         max_tokens=None if facts.text_tokens is None else facts.text_tokens * SAFE_PERCENT // 100,
         azure_api_version=preset.azure_api_version,
     )

@@ -32,7 +32,11 @@ def read_answer(body: bytes, *, count: int, width: int, provider: str) -> Answer
     Raises BadAnswer. A row that cannot be used among others that can is named by `index`; with several of
     them, the first. No row is named when the answer as a whole is not what was asked for.
     """
-    told = _object(body, provider)
+    return answer_of(_object(body, provider), count=count, width=width, provider=provider)
+
+
+def answer_of(told: dict[str, Any], *, count: int, width: int, provider: str) -> Answer:
+    """As `read_answer`, of an answer that is JSON already."""
     rows = [_row(value) for value in _placed(told.get("data"), count, provider)]
     _check_widths([None if row is None else len(row) for row in rows], width, provider)
     usable = [row is not None and bool(np.isfinite(row).all()) and bool(row.any()) for row in rows]

@@ -48,9 +48,9 @@ def of_answer(
 ) -> EngineError:
     """The error of an HTTP answer that is no success, to a request of `count` texts. `headers` ignore case."""
     told = _parsed(body)
-    names = [name.lower() for name in _values(told, _NAMES) if _NAME.fullmatch(name)]
+    names = _short_names(told)
     params = [param.lower() for param in _values(told, frozenset({"param"}))]
-    said = ", ".join([f"HTTP {status}", *dict.fromkeys(name for name in names if not name.isdecimal())][:4])
+    said = ", ".join([f"HTTP {status}", *names_in(told)][:4])
     if wrong := _operators_part(status, frozenset(names), frozenset(params)):
         return Misconfigured(f"{provider} {_WORDS[wrong]} ({said})", reason=wrong, status=status)
     if status in (429, 503, 529):
@@ -64,6 +64,11 @@ def of_answer(
         place: dict[str, Any] = {} if index is None else {"index": index, "where": f"texts[{index}]"}
         return Refused(f"{provider} refuses what was sent ({said})", status=status, **place)
     return Unavailable(f"{provider} failed ({said})", status=status)
+
+
+def names_in(told: Any) -> list[str]:
+    """The short names in an answer by which it says what is wrong, each once, outer ones first."""
+    return list(dict.fromkeys(name for name in _short_names(told) if not name.isdecimal()))
 
 
 def of_broken_call(cause: BaseException, provider: str) -> EngineError:
@@ -101,6 +106,10 @@ _WORDS = {
     "model": "does not know the model, its options or the address",
     "quota": "says that the account is used up",
 }
+
+
+def _short_names(told: Any) -> list[str]:
+    return [name.lower() for name in _values(told, _NAMES) if _NAME.fullmatch(name)]
 
 
 def _operators_part(status: int, names: frozenset[str], params: frozenset[str]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from core.adapters.local_throttle import LocalThrottle
 from core.adapters.redis_server import RedisServer
@@ -14,8 +15,11 @@ from core.errors import Misconfigured
 from core.index.throttled import ThrottledEmbedder, Throttling
 from core.model.quota import Quota, provider_key
 from core.model.space import EmbeddingSpace
-from core.ports import Embedder, Throttle
+from core.ports import BatchEmbedder, Embedder, Throttle
 from core.settings import EmbeddingModel, Settings
+
+if TYPE_CHECKING:
+    from core.adapters.openai_options import ProviderOptions
 
 
 class SpaceModels:
@@ -30,6 +34,8 @@ class SpaceModels:
         self._server = server
         self._lock = threading.Lock()
         self._open: dict[str, Embedder] = {}
+        self._accounts: dict[str, EmbeddingModel] = {}
+        self._batches: dict[str, BatchEmbedder] = {}
         self._default = self._kept(settings.embedding_default)
 
     @property
@@ -72,11 +78,21 @@ class SpaceModels:
             chosen = chosen.model_copy(update={"dimensions": dimensions})
         return self._kept(chosen)
 
+    def batches_of(self, space: EmbeddingSpace) -> BatchEmbedder | None:
+        """The batch jobs of a space's model; None: it has none. Raises Misconfigured as `of` does."""
+        self.of(space)
+        with self._lock:
+            known = self._batches.get(space.fingerprint)
+            if known is None and (known := open_batches(self._accounts[space.fingerprint], self._settings)) is not None:
+                self._batches[space.fingerprint] = known
+            return known
+
     def close(self) -> None:
         """Close every embedder that was opened."""
         with self._lock:
-            opened = list(self._open.values())
+            opened: list[Embedder | BatchEmbedder] = [*self._open.values(), *self._batches.values()]
             self._open.clear()
+            self._batches.clear()
         for embedder in opened:
             embedder.close()
 
@@ -93,6 +109,7 @@ class SpaceModels:
         embedder = throttled(open_embedder(model, self._settings), model, self._settings, self._server)
         with self._lock:
             known = self._open.setdefault(embedder.space.fingerprint, embedder)
+            self._accounts.setdefault(embedder.space.fingerprint, model)
         if known is not embedder:
             embedder.close()
         return known
@@ -103,12 +120,27 @@ def open_embedder(model: EmbeddingModel, settings: Settings) -> Embedder:
     if model.provider == WHEEL:
         return WordLlamaEmbedder(model.dimensions or WIDTHS[-1])
     # Importing its client takes most of a second, which the bundled model does not need to wait.
-    from core.adapters.embedding_presets import options_for
     from core.adapters.openai_embedder import OpenAIEmbedder
+
+    return OpenAIEmbedder(_options_of(model, settings))
+
+
+def open_batches(model: EmbeddingModel, settings: Settings) -> BatchEmbedder | None:
+    """The batch jobs of a model of the settings; None where its provider is not known to have any."""
+    if model.provider == WHEEL:
+        return None
+    from core.adapters.openai_batches import OpenAIBatches
+
+    options = _options_of(model, settings)
+    return None if options.batch_inputs is None else OpenAIBatches(options)
+
+
+def _options_of(model: EmbeddingModel, settings: Settings) -> ProviderOptions:
+    from core.adapters.embedding_presets import options_for
 
     if model.model is None:
         raise Misconfigured(f"embedding_model: say which model of {model.provider}")
-    options = options_for(
+    return options_for(
         model.provider,
         model.model,
         dimensions=model.dimensions,
@@ -117,18 +149,20 @@ def open_embedder(model: EmbeddingModel, settings: Settings) -> Embedder:
         deployment=model.deployment,
         document_timeout=settings.embedding_timeout,
         query_timeout=settings.embedding_query_timeout,
+        batch_tokens=model.batch_tokens,
     )
-    return OpenAIEmbedder(options)
 
 
-def price_of(provider: str, model: str) -> float | None:
-    """List price of a million tokens, in US dollars; None: not known."""
+def price_of(provider: str, model: str, *, batch: bool = False) -> float | None:
+    """List price of a million tokens, in US dollars, in requests or in batch jobs; None: not known."""
     from core.adapters.embedding_presets import facts_of, providers
 
     if (provider, model) == (WHEEL, MODEL):
         return 0.0
     facts = facts_of(provider, model) if provider in providers() else None
-    return None if facts is None else facts.price
+    if facts is None:
+        return None
+    return facts.batch_price if batch else facts.price
 
 
 def throttled(embedder: Embedder, model: EmbeddingModel, settings: Settings, server: RedisServer | None) -> Embedder:

@@ -48,11 +48,13 @@ class Portion:
 class Report:
     """What one or several steps did for a tenant. `set_aside` shows at most 20 ids with their reasons.
 
-    `postponed` says why a step ended early although there is work: it goes on by itself later.
+    `batched` entries are held for batch jobs. `postponed` says why a step ended early although there is work: it
+    goes on by itself later.
     """
 
     tenant: str
     embedded: int = 0
+    batched: int = 0
     reused: int = 0
     truncated: int = 0
     payload_only: int = 0
@@ -76,7 +78,8 @@ class Report:
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         count = other.set_aside_count if isinstance(other, Report) else len(other.set_aside)
         shown = dict(list({**self.set_aside, **other.set_aside}.items())[:SAMPLE])
-        return replace(self, **sums, set_aside_count=self.set_aside_count + count, set_aside=shown)
+        batched = self.batched + (other.batched if isinstance(other, Report) else 0)
+        return replace(self, **sums, batched=batched, set_aside_count=self.set_aside_count + count, set_aside=shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +110,11 @@ def plan(backlog: Sequence[Backlog], portion: int) -> list[Portion]:
         [
             Portion(
                 tenant=one.tenant,
-                records=min(portion, one.waiting - start),
-                bulk=one.waiting >= BULK,
-                last=start + portion >= one.waiting,
+                records=min(portion, one.to_do - start),
+                bulk=one.to_do >= BULK,
+                last=start + portion >= one.to_do,
             )
-            for start in range(0, one.waiting, portion)
+            for start in range(0, one.to_do, portion)
         ]
         for one in backlog
     ]

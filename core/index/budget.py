@@ -34,3 +34,12 @@ class Budget:
         if self._a_day is not None and self._spent_today() >= self._a_day:
             return f"the day's budget of {self._a_day:,} tokens is used up"
         return None
+
+    def left(self) -> int | None:
+        """How many tokens may still be asked for, 0 or more; None: as many as one likes. Raises as `used_up` does."""
+        with self._lock:
+            spent = self._spent
+        rooms = [] if self._a_run is None else [self._a_run - spent]
+        if self._a_day is not None:
+            rooms.append(self._a_day - self._spent_today())
+        return max(0, min(rooms)) if rooms else None

@@ -1,76 +1,142 @@
-"""What it would take to embed all memories of a tenant in a space, before anything is begun or paid."""
+"""What embedding would take, before anything is asked of a provider."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from core.errors import NotFound
 from core.index.known import KnownVectors
 from core.model.generation import Generation, GenerationState
+from core.model.memory import Memory
 from core.model.names import index_group
+from core.model.point import Payload, payload_of
 from core.model.space import EmbeddingSpace, text_hash
 from core.model.tokens import estimated_tokens
+from core.model.use import MILLION
+from core.ports import VectorIndex
 from core.record import memories
 from core.record.database import Database
+from core.record.queries import query
 
-PAGE = 1_000
+PAGE = 1000
+# Texts that are known as counted already. Beyond so many distinct ones a repeated text counts again.
+REMEMBERED = 250_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Of one tenant: its records, of these how many get a vector that is known already, and tokens for the rest.
+    """What `records` need: `texts` distinct ones of about `tokens` to be embedded; `reusable` have a vector already.
 
-    Equal texts count as known after the first. Tokens are estimates, as everywhere before a provider has counted.
+    What is left over needs none (a deletion, say).
     """
 
-    tenant: str
-    records: int
-    reusable: int
-    tokens: int
+    records: int = 0
+    texts: int = 0
+    tokens: int = 0
+    reusable: int = 0
 
     def money(self, price: float | None) -> float | None:
         """What the tokens cost, at a price per million; None: the price is not known."""
-        return None if price is None else self.tokens * price / 1_000_000
-
-    def seconds(self, rate: int | None) -> float | None:
-        """How long it takes at so many records a second; None: no rate is set."""
-        return None if rate is None else self.records / rate
+        return None if price is None else self.tokens * price / MILLION
 
 
-def estimate(database: Database, known: Sequence[KnownVectors], tenant: str, space: EmbeddingSpace) -> Estimate:
-    """Read every record of the tenant once, in bounded memory (16 bytes a distinct text), and add up."""
-    asked = Generation(
-        tenant=tenant, number=0, index_group=index_group(tenant), space=space, state=GenerationState.BUILDING
-    )
-    records = reusable = tokens = 0
-    seen: set[bytes] = set()
-    for page in _texts(database, tenant, space):
-        records += len(page)
-        fresh: dict[str, str] = {}
-        for key, text in page:
-            if (short := bytes.fromhex(key)) not in seen:
-                seen.add(short)
-                fresh[key] = text
-        have: set[str] = set()
-        for source in known:
-            if missing := [key for key in fresh if key not in have]:
-                have |= source.vectors_of_texts(asked, missing).keys()
-        to_embed = [text for key, text in fresh.items() if key not in have]
-        tokens += sum(map(estimated_tokens, to_embed))
-        reusable += len(page) - len(to_embed)
-    return Estimate(tenant=tenant, records=records, reusable=reusable, tokens=tokens)
+@dataclass(frozen=True, slots=True)
+class TenantEstimate:
+    """The estimate of what waits for one generation; `in_batch` entries are in batch jobs and not part of it."""
+
+    tenant: str
+    generation: int
+    space: EmbeddingSpace
+    in_batch: int
+    estimate: Estimate
 
 
-def _texts(database: Database, tenant: str, space: EmbeddingSpace) -> Iterator[list[tuple[str, str]]]:
-    """Text hash and text of every record, a page a transaction."""
-    after = ""
-    while True:
+def estimate(
+    database: Database,
+    index: VectorIndex,
+    known: Sequence[KnownVectors],
+    target: Generation | EmbeddingSpace,
+    tenant: str,
+    *,
+    waiting_only: bool = False,
+) -> Estimate:
+    """What it takes to bring a tenant's records into a generation, or into a new one in a space.
+
+    `waiting_only`: only what waits in the outbox of the generation. Nothing is changed or made; page by page, in
+    bounded memory. Raises Transient when a store is out of reach.
+    """
+    generation = target if isinstance(target, Generation) else _imagined(target, tenant)
+    seen: set[int] = set()
+    total = Estimate()
+    for ids in _pages(database, generation, waiting_only=waiting_only):
         with database.tenant(tenant) as session:
             hash_key = memories.keys(session).hash_key
-            rows = memories.texts(session, tenant, after, PAGE)
-        texts = [space.document_text(title, content) for _, title, content in rows]
-        if texts:
-            yield [(text_hash(text, hash_key), text) for text in texts]
-        if len(rows) < PAGE:
+            wanted, _ = memories.fetch_to_index(session, tenant, ids)
+        texts, payloads = _prepared(wanted, generation.space, hash_key)
+        there = _there(index, known, generation, payloads, indexed=isinstance(target, Generation))
+        total = replace(total, records=total.records + len(ids), reusable=total.reusable + len(there))
+        for memory_id in payloads.keys() - there:
+            mark = int(payloads[memory_id].stamp.text_hash[:15], 16)
+            if mark not in seen:
+                if len(seen) < REMEMBERED:
+                    seen.add(mark)
+                tokens = total.tokens + estimated_tokens(texts[memory_id])
+                total = replace(total, texts=total.texts + 1, tokens=tokens)
+    return total
+
+
+def _imagined(space: EmbeddingSpace, tenant: str) -> Generation:
+    """A generation that was not registered; no collection has its number."""
+    group, state = index_group(tenant), GenerationState.BUILDING
+    return Generation(tenant=tenant, number=0, index_group=group, space=space, state=state)
+
+
+def _pages(database: Database, generation: Generation, *, waiting_only: bool) -> Iterator[list[str]]:
+    name = "estimate_waiting_page" if waiting_only else "estimate_records_page"
+    after = ""
+    while True:
+        values = {"tenant": generation.tenant, "generation": generation.number, "after": after, "limit": PAGE}
+        with database.tenant(generation.tenant) as session:
+            ids = [row["id"] for row in session.execute(query(name), values).fetchall()]
+        if not ids:
             return
-        after = rows[-1][0]
+        yield ids
+        after = ids[-1]
+
+
+def _prepared(
+    wanted: Mapping[str, Memory], space: EmbeddingSpace, hash_key: bytes
+) -> tuple[dict[str, str], dict[str, Payload]]:
+    texts = {name: space.document_text(memory.title, memory.content) for name, memory in wanted.items()}
+    return texts, {name: payload_of(memory, text_hash(texts[name], hash_key)) for name, memory in wanted.items()}
+
+
+def _there(
+    index: VectorIndex,
+    known: Sequence[KnownVectors],
+    generation: Generation,
+    payloads: Mapping[str, Payload],
+    *,
+    indexed: bool,
+) -> set[str]:
+    """Those whose text has a vector: in the point itself, in another one, or wherever one is kept."""
+    there: set[str] = set()
+    collection = generation.collection
+    hashes = {name: payload.stamp.text_hash for name, payload in payloads.items()}
+    found: set[str] = set()
+    if indexed and hashes:
+        try:
+            stamps = index.stamps(collection, [payload.embedding_id for payload in payloads.values()])
+            for name, payload in payloads.items():
+                stored = stamps.get(payload.embedding_id)
+                if stored is not None and stored.text_hash == hashes[name]:
+                    there.add(name)
+            asked = sorted({hashes[name] for name in hashes.keys() - there})
+            found.update(index.vectors_of_texts(collection, generation.tenant, asked))
+        except NotFound:
+            found.clear()  # nothing was brought there yet
+    for source in known:
+        if missing := sorted({hashes[name] for name in hashes.keys() - there} - found):
+            found.update(source.vectors_of_texts(generation, missing))
+    return there | {name for name, one in hashes.items() if one in found}

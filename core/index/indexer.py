@@ -19,6 +19,7 @@ from core.index.packing import LearnedLimits
 from core.index.places import Places
 from core.index.texts_under_way import TextsUnderWay
 from core.index.vectors import embed_all
+from core.model.batch import Wanted
 from core.model.generation import Generation
 from core.model.memory import Memory, embedding_id
 from core.model.outbox import Claim, Lane
@@ -45,8 +46,8 @@ class Outcome:
 
     `embedded` entries got the vector of an embedding made now, `reused` ones a vector that was already paid
     for; `truncated` ones of either have that of the beginning of their text only. `lost` ones had been taken
-    over by another worker. `left` ones could not be embedded because of `problem` and are still leased.
-    `requests`, `texts` and `tokens` are what the embeddings took.
+    over by another worker. `left` ones could not be embedded because of `problem` and are still leased, and so are
+    those of `deferred` texts. `requests`, `texts` and `tokens` are what the embeddings took.
     """
 
     embedded: int = 0
@@ -60,6 +61,7 @@ class Outcome:
     set_aside: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     problem: EngineError | None = None
+    deferred: list[Wanted] = field(default_factory=list)
     requests: int = 0
     texts: int = 0
     tokens: int = 0
@@ -72,6 +74,7 @@ class _Batch:
     claim: Claim
     wanted: dict[str, Memory]
     unwanted: dict[str, int]
+    defer: bool = False
     payloads: dict[str, Payload] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     same_text: set[str] = field(default_factory=set)
@@ -94,7 +97,11 @@ class _Batch:
 
 
 class Indexer:
-    """Brings claimed entries into their generation's collection. Thread-safe; holds no state of a batch."""
+    """Brings claimed entries into their generation's collection. Thread-safe; holds no state of a batch.
+
+    Vectors of `known` sources were paid for before, and count as reused; those of `results` were embedded for
+    just these entries, by a batch job.
+    """
 
     def __init__(
         self,
@@ -103,24 +110,28 @@ class Indexer:
         index: VectorIndex,
         embedder_of: Callable[[EmbeddingSpace], Embedder],
         known: Sequence[KnownVectors] = (),
+        results: KnownVectors | None = None,
     ) -> None:
         self._database = database
         self._outbox = outbox
         self._index = index
         self._embedder_of = embedder_of
         self._known = known
+        self._results = results
         self._places = Places(index)
         self._under_way = TextsUnderWay(PATIENCE)
         self._learned = LearnedLimits()
 
-    def bring(self, claim: Claim) -> Outcome:
+    def bring(self, claim: Claim, *, defer: bool = False) -> Outcome:
         """Do all of a claim's index work, and end each of its entries: finished, released or set aside.
 
         What a provider's failure leaves over is in the outcome's `left`, with the reason; the rest is done
-        all the same. Raises Transient (a store is out of reach) and Misconfigured (no embedder for the
-        generation's space, rights): then the claim is still leased. Either way the caller gives back.
+        all the same. With `defer` nothing is embedded: the texts that need it are in `deferred`. Raises Transient
+        (a store is out of reach) and Misconfigured (no embedder for the generation's space, rights): then the
+        claim is still leased. Either way the caller gives back.
         """
         batch = self._read(claim)
+        batch.defer = defer
         self._set_aside_killers(batch)
         self._sort(batch)
         hashes = [batch.payloads[memory_id].stamp.text_hash for memory_id in batch.texts]
@@ -187,6 +198,9 @@ class Indexer:
         missing = {memory_id: text for memory_id, text in batch.texts.items() if memory_id not in batch.vectors}
         if not missing:
             return
+        if batch.defer:
+            self._defer(batch, missing)
+            return
         embedder = self._embedder_of(batch.generation.space)
         hashes = {memory_id: batch.payloads[memory_id].stamp.text_hash for memory_id in missing}
         distinct = {hashes[memory_id]: text for memory_id, text in missing.items()}
@@ -207,6 +221,19 @@ class Indexer:
             {memory_id: embedded.vectors[key] for memory_id, key in hashes.items() if key in embedded.vectors}
         )
 
+    def _defer(self, batch: _Batch, missing: dict[str, str]) -> None:
+        """Leave these to somebody else, equal texts as one."""
+        texts: dict[str, str] = {}
+        versions: dict[str, dict[str, int]] = {}
+        for memory_id, text in missing.items():
+            stamp = batch.payloads[memory_id].stamp
+            texts[stamp.text_hash] = text
+            versions.setdefault(stamp.text_hash, {})[memory_id] = stamp.version
+        batch.outcome.deferred += [
+            Wanted(text_hash=text_hash, text=text, versions=versions[text_hash]) for text_hash, text in texts.items()
+        ]
+        batch.drop(set(missing))
+
     def _reuse(self, batch: _Batch) -> None:
         """Take vectors already paid for: of the same texts in the collection, then wherever one is kept."""
         hashes = {
@@ -221,6 +248,9 @@ class Indexer:
         for source in self._known:
             if missing := sorted(set(hashes.values()) - known.keys()):
                 known.update(source.vectors_of_texts(generation, missing))
+        if self._results is not None and (missing := sorted(set(hashes.values()) - known.keys())):
+            came = self._results.vectors_of_texts(generation, missing)
+            batch.vectors.update({memory_id: came[one] for memory_id, one in hashes.items() if one in came})
         reused = {memory_id: known[one] for memory_id, one in hashes.items() if one in known}
         batch.spared += sum(estimated_tokens(batch.texts[memory_id]) for memory_id in reused)
         batch.vectors.update(reused)

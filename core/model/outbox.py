@@ -52,10 +52,19 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is still to do for one tenant, counted without reading any content."""
+    """What is still to do for one tenant, counted without reading any content.
+
+    `in_batch` of what waits is held for a batch job.
+    """
 
     tenant: str
     records: int
     waiting: int
     set_aside: int
     oldest_waiting: datetime | None
+    in_batch: int = 0
+
+    @property
+    def to_do(self) -> int:
+        """What can be worked on, now or soon."""
+        return self.waiting - self.in_batch

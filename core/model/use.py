@@ -10,11 +10,15 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What was asked of a provider: requests, texts and the tokens it counted; and what reuse spared."""
+    """What was asked of a provider: requests, texts and the tokens it counted; and what reuse spared.
+
+    `batch_tokens` of the tokens went by batch jobs.
+    """
 
     requests: int = 0
     texts: int = 0
     tokens: int = 0
+    batch_tokens: int = 0
     reused_texts: int = 0
     reused_tokens: int = 0
 
@@ -39,9 +43,16 @@ class DayOfUse:
     model: str
     use: Use
 
-    def money(self, price: float | None) -> float | None:
-        """What it cost, at a price per million tokens; None: the price is not known."""
-        return None if price is None else self.use.tokens * price / MILLION
+    def money(self, price: float | None, batch_price: float | None = None) -> float | None:
+        """What it cost, at a price per million tokens; None: the price is not known.
+
+        `batch_price` is that of batch jobs; where it is not known they count at the other.
+        """
+        if price is None:
+            return None
+        by_batch = self.use.batch_tokens
+        each = price if batch_price is None else batch_price
+        return ((self.use.tokens - by_batch) * price + by_batch * each) / MILLION
 
     def saved(self, price: float | None) -> float | None:
         """What reuse saved, at that price."""

@@ -127,12 +127,6 @@ def wanted_points(session: Session, tenant: str, after: uuid.UUID, limit: int) -
     return [(row["embedding_id"], row["id"], int(row["version"])) for row in rows]
 
 
-def texts(session: Session, tenant: str, after: str, limit: int) -> list[tuple[str, str | None, str]]:
-    """Id, title and content of what an index should hold, in the order of ids, behind `after`."""
-    rows = session.execute(query("memory_texts"), {"tenant": tenant, "after": after, "limit": limit}).fetchall()
-    return [(row["id"], row["title"], row["content"]) for row in rows]
-
-
 def standings_of_points(
     session: Session, tenant: str, generation: int, points: Sequence[uuid.UUID]
 ) -> dict[uuid.UUID, PointStanding]:

@@ -11,9 +11,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from core.adapters.qdrant_edge import EdgeIndex
+from core.assembly import open_engine
 from core.batch.embed import EmbedWork, Portion, Report, step
 from core.index.indexer import Indexer
 from core.model.memory import embedding_id
@@ -22,8 +24,12 @@ from core.model.point import Stamp
 from core.record import memories
 from core.record.database import Database, Limits
 from core.record.outbox import Outbox
+from core.settings import load_settings
 from core.write.writer import Writer
+from tests.batch.batch_engine import KEY, MODEL, Lane
 from tests.contract.fake_embedder import FakeEmbedder
+from tests.openai_batches import Batches
+from tests.openai_server import OpenAIServer
 
 if TYPE_CHECKING:
     from tests.batch.reindexing import Rig
@@ -92,3 +98,20 @@ def rig(database_url: str, tmp_path: Path) -> Iterator[Rig]:
 
     with opened_rig(database_url, tmp_path / "vectors") as rig:
         yield rig
+
+
+@pytest.fixture
+def provider() -> Iterator[Batches]:
+    server = OpenAIServer()
+    yield Batches(server)
+    server.stop()
+
+
+@pytest.fixture
+def lane(provider: Batches, database_url: str, tmp_path: Path) -> Iterator[Lane]:
+    chosen: dict[str, Any] = {
+        **MODEL, "home": tmp_path, "postgres_url": database_url, "cache": False, "embed_workers": 1,
+        "embedding_url": provider.server.url, "embedding_api_key": KEY,
+    }  # fmt: skip
+    with open_engine(load_settings(**chosen)) as engine, psycopg.connect(database_url, autocommit=True) as admin:
+        yield Lane(engine, provider, admin, chosen)

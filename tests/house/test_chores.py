@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from tests.house.source import ROOT
 
-CHORES = {"embed", "reindex"}  # grows with each chore that is built
+CHORES = {"batch_lane", "embed", "reindex"}  # grows with each chore that is built
 COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "report"}
-MORE_TESTS = {"embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled"} | {
-    f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders", "engines")
+MORE_TESTS = {
+    *("batch_lane_endings", "batch_lane_killed"),
+    *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled"),
+    *(f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders", "engines")),
 }
 
 

@@ -138,9 +138,61 @@ def test_a_range_is_fed_and_a_generation_walked_through_an_index(database: Datab
         session.execute(query("backfill_split"), {**named, "size": 500})
         fed = scans(session, "backfill_feed", {**named, "lane": 1})
         walked = scans(session, "memory_stamps", {**named, "after": uuid.UUID(int=0)})
-        read = scans(session, "memory_texts", {**named, "after": "m0100"})
-    assert all(any("Index" in kind for kind in found) for found in (fed, walked, read))
-    assert not any("memory" in name for found in (fed, walked, read) for name in found.get("Seq Scan", ()))
+    assert all(any("Index" in kind for kind in found) for found in (fed, walked))
+    assert not any("memory" in name for found in (fed, walked) for name in found.get("Seq Scan", ()))
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("name", ["batch_claim", "estimate_waiting_page", "estimate_records_page"])
+def test_work_for_batch_jobs_is_found_through_an_index(database: Database, name: str) -> None:
+    lease = timedelta(seconds=60)
+    values = {"tenant": "a", "generation": 1, "owner": uuid.uuid4(), "limit": 64, "lease": lease, "after": "m0100"}
+    with database.across() if name == "batch_claim" else database.tenant("a") as session:
+        assert indexed(scans(session, name, values))
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("batch_vectors", "batch_item"),
+        ("batch_known", "batch_item"),
+        ("batch_items_keep", "batch_item"),
+        ("batch_ready", "outbox"),
+        ("batch_set_aside", "outbox"),
+    ],
+)
+def test_items_of_batch_jobs_and_their_entries_are_looked_up_through_an_index(
+    database: Database, admin: Admin, name: str, index: str
+) -> None:
+    job = uuid.UUID(int=0)
+    with database.tenant("a") as session:
+        session.execute(
+            """INSERT INTO batch_job (tenant, id, generation, fingerprint, provider, model, deadline)
+               VALUES ('a', %s, 1, 'f', 'p', 'm', now())""",
+            [job],
+        )
+        session.execute(
+            """INSERT INTO batch_item
+                   (tenant, id, job, fingerprint, text_hash, tokens, memory_ids, versions, state, vector)
+               SELECT 'a', gen_random_uuid(), %s, 'f', 'hash ' || n, 1, '{}', '{}', 'kept', 'x'
+               FROM generate_series(1, 5000) n""",
+            [job],
+        )
+        session.execute(
+            "UPDATE outbox o SET batch_item = gen_random_uuid(), batch_seq = seq, ready_at = now() + interval '1 hour'"
+        )
+    for table in ("batch_item", "outbox"):
+        admin.execute(f"ANALYZE {table}".encode())
+    items = [uuid.UUID(int=n) for n in range(100)]
+    values: dict[str, Any] = {
+        "tenant": "a", "fingerprint": "f", "hashes": [f"hash {n}" for n in range(100)], "items": items, "job": job,
+        "vectors": [b"x"] * 100, "reasons": ["why"] * 100, "unsent": 0,
+    }  # fmt: skip
+    with database.tenant("a") as session:
+        found = scans(session, name, values)
+    assert any("Index" in kind and any(index in one for one in names) for kind, names in found.items())
+    assert "Seq Scan" not in found
 
 
 @pytest.mark.usefixtures("full")
@@ -152,8 +204,14 @@ def test_leases_are_renewed_through_an_index(database: Database) -> None:
         assert indexed(scans(session, "outbox_renew", values))
 
 
+LOCKING = [
+    *("outbox_finish", "outbox_renew", "outbox_release", "outbox_retry", "outbox_drop"),
+    *("batch_hold", "batch_ready", "batch_set_aside"),
+]
+
+
 @pytest.mark.usefixtures("full")
-@pytest.mark.parametrize("name", ["outbox_finish", "outbox_renew", "outbox_release", "outbox_retry", "outbox_drop"])
+@pytest.mark.parametrize("name", LOCKING)
 @pytest.mark.parametrize("count", [3, 1500])
 def test_entries_are_locked_in_the_order_of_ids(database: Database, name: str, count: int) -> None:
     """Else two statements over the same entries wait for each other in a circle: whatever plan is chosen."""
@@ -167,6 +225,10 @@ def test_entries_are_locked_in_the_order_of_ids(database: Database, name: str, c
         "failed": 0,
         "done": False,
         "ids": [f"m{n:04}" for n in reversed(range(count))],
+        "items": [uuid.UUID(int=n) for n in reversed(range(count))],
+        "reasons": ["why"] * count,
+        "deadline": datetime(2026, 6, 1, tzinfo=UTC),
+        "unsent": 0,
     }
     with database.tenant("a") as session:
         row = session.execute(b"EXPLAIN (FORMAT JSON) " + text.encode(), values).fetchone()
