@@ -11,16 +11,24 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.batch.embed import EmbedWork
+from core.batch.recover import RecoverWork
+from core.batch.snapshot import SnapshotWork
 from core.index.budget import Budget
+from core.index.health import IndexHealth, index_health
 from core.index.indexer import Indexer
+from core.index.snapshots.forgetting import Forgetter
+from core.index.snapshots.known import SnapshotVectors
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
+from core.model.snapshot import SnapshotRules
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
-from core.ports import BulkLoads, Cache, Embedder, VectorIndex
+from core.ports import BlobStore, BulkLoads, Cache, Embedder, Locks, VectorIndex
 from core.read.reader import Reader
 from core.record.database import Database
+from core.record.kept import end_recoveries
+from core.record.ledger import Ledger
 from core.record.memories import Place, Position
 from core.record.outbox import Outbox
 from core.record.uses import tokens_today, uses
@@ -54,6 +62,8 @@ class Stores:
     index: VectorIndex
     cache: Cache
     models: Models
+    blobs: BlobStore
+    locks: Locks
     loads: BulkLoads | None = None
 
 
@@ -69,7 +79,10 @@ class Engine:
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
         self._reader = Reader(stores.database, stores.index, stores.cache, stores.models.of, time.monotonic)
-        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of)
+        self._kept_vectors = SnapshotVectors(stores.database, stores.blobs, time.monotonic)
+        known = [self._kept_vectors]
+        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, known)
+        self._stores = stores
         self._loads = stores.loads
         self._database = stores.database
         today = partial(tokens_today, stores.database, stores.models.default.space)
@@ -135,6 +148,63 @@ class Engine:
     def uses(self, days: int, tenants: Sequence[str] | None = None) -> Sequence[DayOfUse]:
         """What embedding took in the last `days` days, per tenant, day and model, newest first."""
         return uses(self._database, days, None if tenants is None else [admit_tenant(one) for one in tenants])
+
+    def snapshot_work(self) -> SnapshotWork:
+        """What the snapshot chore works with."""
+        settings, stores = self.settings, self._stores
+        return SnapshotWork(
+            database=stores.database,
+            index=stores.index,
+            blobs=stores.blobs,
+            locks=stores.locks,
+            rules=SnapshotRules(
+                precision=settings.snapshot_precision,
+                part_bytes=settings.snapshot_part_bytes,
+                portion=settings.snapshot_portion,
+                compact_parts=settings.snapshot_compact_parts,
+                compact_after=settings.snapshot_compact_after,
+                keep=settings.snapshot_keep,
+                grace=settings.snapshot_grace,
+            ),
+            new_id=uuid.uuid4,
+            keep=settings.lease,
+        )
+
+    def recover_work(self) -> RecoverWork:
+        """What the recover chore works with."""
+        stores = self._stores
+        return RecoverWork(
+            database=stores.database,
+            index=stores.index,
+            blobs=stores.blobs,
+            locks=stores.locks,
+            new_id=uuid.uuid4,
+            keep=self.settings.lease,
+            known=[self._kept_vectors],
+            loads=stores.loads,
+        )
+
+    def forgetter(self) -> Forgetter:
+        """What takes erased memories out of snapshots."""
+        stores, keep = self._stores, self.settings.lease
+        return Forgetter(database=stores.database, blobs=stores.blobs, locks=stores.locks, new_id=uuid.uuid4, keep=keep)
+
+    def ledger(self) -> Ledger:
+        """The ledger of deletions on the object store."""
+        return Ledger(self._stores.database, self._stores.blobs)
+
+    def end_recoveries(self) -> int:
+        """Take note of recoveries of which nothing waits any more; how many those were."""
+        return end_recoveries(self._database)
+
+    def index_health(self, tenants: Sequence[str] | None = None, limit: int = 100) -> Sequence[IndexHealth]:
+        """Of up to `limit` tenants: whether the index holds what it should, or is mostly gone."""
+        names = None if tenants is None else [admit_tenant(one) for one in tenants]
+        return index_health(self._database, self._stores.index, names, limit)
+
+    def close(self) -> None:
+        """Give back what the engine itself holds; its stores are closed by whoever opened them."""
+        self._kept_vectors.close()
 
     def embed_work(self) -> EmbedWork:
         """What the embed chore works with."""

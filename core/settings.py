@@ -133,6 +133,18 @@ class Settings(BaseSettings):
     embed_tokens_a_run: int | None = Field(None, ge=0, description="Tokens one run may ask for")
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
 
+    snapshot_precision: Literal["float32", "float16"] = Field("float32", description="How exactly vectors are kept")
+    snapshot_part_bytes: int = Field(16 * 2**20, ge=2**12, description="Size of a part of a snapshot at the most")
+    snapshot_portion: int = Field(100_000, ge=1, description="Vectors written between two manifests")
+    snapshot_compact_parts: int = Field(8, ge=1, description="Parts that may pile up before they are made one")
+    snapshot_compact_after: Span = Field(
+        timedelta(days=30), ge=timedelta(0), description="How long vectors of deleted memories may stay in a snapshot"
+    )
+    snapshot_keep: Span = Field(timedelta(days=7), ge=timedelta(0), description="How long older snapshots are kept")
+    snapshot_grace: Span = Field(
+        timedelta(days=1), ge=timedelta(0), description="Age from which what no snapshot names is removed"
+    )
+
     @property
     def embedding_default(self) -> EmbeddingModel:
         """The model new tenants are embedded with."""
