@@ -74,8 +74,8 @@ def embed_with_bars(tenants: Sequence[str] | None, rounds: int, *, shown: bool) 
         names = None if tenants is None else list(tenants)
         return embed(tenants=names, max_rounds=rounds, return_state=True)
 
-    state, result = _run(flow, tenants, shown=shown)
-    runs = {run.tenant: run for run in _listed(result, "runs")}
+    state, result = run_flow(flow, tenants, shown=shown)
+    runs = {run.tenant: run for run in listed(result, "runs")}
     with shared_engine() as engine:
         backlog = engine.backlog(tenants)
     rows = [
@@ -100,8 +100,8 @@ def nightly_with_bars(rounds: int, *, shown: bool) -> FlowEnd:
 
         return nightly(max_rounds=rounds, return_state=True)
 
-    state, result = _run(flow, None, shown=shown)
-    rows = [{name: getattr(row, name) for name in row.__slots__} for row in _listed(result, "rows")]
+    state, result = run_flow(flow, None, shown=shown)
+    rows = [{name: getattr(row, name) for name in row.__slots__} for row in listed(result, "rows")]
     return _end(state, result, rows)
 
 
@@ -110,7 +110,9 @@ def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     show_table(COLUMNS, [[row[column.replace(" ", "_")] for column in COLUMNS] for row in rows])
 
 
-def _run(flow: Callable[[], State[Any]], tenants: Sequence[str] | None, *, shown: bool) -> tuple[State[Any], object]:
+def run_flow(
+    flow: Callable[[], State[Any]], tenants: Sequence[str] | None, *, shown: bool
+) -> tuple[State[Any], object]:
     """Run a flow with bars; its end state and what it ended with (a list, or an error)."""
     settle_prefect(load_settings().home)
     with shared_engine() as engine:
@@ -129,7 +131,7 @@ def _end(state: State[Any], result: object, rows: list[dict[str, Any]]) -> FlowE
     return FlowEnd(message=message, rows=rows, problem=problem)
 
 
-def _listed(result: object, name: str) -> list[Any]:
+def listed(result: object, name: str) -> list[Any]:
     """The list a flow ended with, wherever it is: the result itself, or in the details of an error."""
     found = result.details.get(name, []) if isinstance(result, EngineError) else result
     return found if isinstance(found, list) else []

@@ -70,6 +70,8 @@ class Report:
 
     tenant: str
     generation: int = 0
+    provider: str = ""
+    model: str = ""
     figures: Restored = field(default_factory=Restored)
     alias: str | None = None
     snapshot: int | None = None
@@ -138,7 +140,13 @@ def _piece(
         swapping=work.swapping,
         dry=dry,
     )
-    report = Report(tenant=tenant, generation=generation.number, snapshot=None if kept is None else kept.manifest.rows)
+    report = Report(
+        tenant=tenant,
+        generation=generation.number,
+        provider=generation.space.provider,
+        model=generation.space.model,
+        snapshot=None if kept is None else kept.manifest.rows,
+    )
     if cursor.phase == "begin":
         cursor = Cursor("records", NIL, empty=recovery.prepare())
         _bulk(work, generation, begin=cursor.empty and not dry)

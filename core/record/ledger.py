@@ -83,6 +83,16 @@ class Ledger:
                 again += len(session.execute(query("memory_delete_again"), values).fetchall())
         return Replayed(tenant, known, again, tuple(unreadable))
 
+    def restore(self) -> tuple[int, list[Replayed]]:
+        """After PostgreSQL was restored, before it serves: a new epoch, then every tenant's deletions once more.
+
+        The epoch's number, and a line a tenant. Killed or failed anywhere it is run again, as a whole.
+        """
+        epoch = self.raise_epoch()
+        with self.database.across() as session:
+            rows = session.execute(query("generation_tenants")).fetchall()
+        return epoch, [self.replay(row["tenant"]) for row in rows]
+
     def raise_epoch(self) -> int:
         """Begin a new epoch, higher than any this object store has seen; its number.
 
