@@ -168,7 +168,10 @@ def _go_on(recovery: Recovery, cursor: Cursor, figures: Restored) -> Cursor | No
     """One page; where the next begins, None: there is none."""
     if cursor.phase == "records":
         after = recovery.records(cursor.after, figures, empty=cursor.empty)
-        return replace(cursor, after=after) if after is not None else Cursor("orphans", NIL, empty=cursor.empty)
+        if after is not None:
+            return replace(cursor, after=after)
+        # What was put into an empty collection since was looked at again by whoever put it.
+        return None if cursor.empty else Cursor("orphans", NIL, empty=False)
     after = recovery.orphans(cursor.after, figures)
     return None if after is None else replace(cursor, after=after)
 

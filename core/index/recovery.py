@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
-
 from core.errors import Conflict, NotFound
 from core.index.known import KnownVectors
 from core.index.snapshots.reading import KeptRow, KeptRows
@@ -83,7 +81,7 @@ class Recovery:
         tenant = self.generation.tenant
         with self.database.tenant(tenant) as session:
             rows = page(session, tenant, after, PAGE)
-        wanted = {row.memory.embedding_id: row for row in rows if row.indexed}
+        wanted = {row.embedding_id: row for row in rows if row.indexed}
         stamps = {} if empty else self.index.stamps(self.generation.collection, list(wanted))
         lacking = self._lacking(wanted, stamps, done)
         exact = self._exact(lacking)
@@ -98,8 +96,8 @@ class Recovery:
             self._write([(lacking[point], row) for point, row in exact.items()], done)
             if rest:
                 with self.database.tenant(tenant) as session:
-                    enqueue_for(session, self.generation, [row.memory.id for row in rest])
-        return rows[-1].memory.embedding_id if len(rows) == PAGE else None
+                    enqueue_for(session, self.generation, [row.id for row in rest])
+        return rows[-1].embedding_id if len(rows) == PAGE else None
 
     def orphans(self, after: uuid.UUID, done: Restored) -> uuid.UUID | None:
         """Remove what the record does not want from the next page of points; where it ended, or None."""
@@ -147,9 +145,9 @@ class Recovery:
             stamp = stamps.get(point)
             if stamp is None:
                 done.missing += 1
-            elif stamp.version < row.memory.version:
+            elif stamp.version < row.version:
                 done.stale += 1
-            elif stamp.version > row.memory.version:
+            elif stamp.version > row.version:
                 ahead[point] = stamp.version
                 continue
             else:
@@ -171,15 +169,15 @@ class Recovery:
         return {
             point: row
             for point, row in self.kept.of(sorted(lacking)).items()
-            if (row.version, row.moment) == (lacking[point].memory.version, lacking[point].moment) and _usable(row)
+            if (row.version, row.moment) == (lacking[point].version, lacking[point].moment)
         }
 
     def _write(self, found: Sequence[tuple[Bare, KeptRow]], done: Restored) -> None:
         if not found:
             return
-        points = [Point(payload_of(bare.memory, row.text_hash), row.vector) for bare, row in found]
+        points = [Point(payload_of(bare, row.text_hash), row.vector) for bare, row in found]
         self.index.upsert(self.generation.collection, points)
-        written = {bare.memory.id: bare.memory.version for bare, _ in found}
+        written = {bare.id: bare.version for bare, _ in found}
         self._look_again(list(written), written, done)
 
     def _look_again(self, ids: list[str], written: dict[str, int], done: Restored) -> None:
@@ -203,7 +201,7 @@ class Recovery:
     def _estimate(self, rest: Iterable[Bare], done: Restored) -> None:
         """How many of these need no embedding, and what the others take."""
         tenant, space = self.generation.tenant, self.generation.space
-        ids = [row.memory.id for row in rest]
+        ids = [row.id for row in rest]
         if not ids:
             return
         with self.database.tenant(tenant) as session:
@@ -223,10 +221,6 @@ class Recovery:
             return set(self.index.vectors_of_texts(self.generation.collection, self.generation.tenant, hashes))
         except NotFound:
             return set()
-
-
-def _usable(row: KeptRow) -> bool:
-    return bool(np.isfinite(row.vector).all() and row.vector.any())
 
 
 def _as_written(version: int | None, now: memories.Standing | None) -> bool:

@@ -54,7 +54,7 @@ SNAPSHOT = [
 ]
 RECOVER = [
     *(("create", 1), ("records", 1), ("upsert", 1), ("_write", 1)),
-    *(("enqueue_for", 1), ("orphans", 1), ("point_alias", 1)),
+    *(("enqueue_for", 1), ("point_alias", 1)),
 ]
 FORGET = [("put_part", 1), ("put_manifest", 1), ("delete_many", 1)]
 

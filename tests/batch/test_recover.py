@@ -344,7 +344,7 @@ def test_a_payload_made_without_the_content_is_the_one_the_drain_makes(kept: Kee
     with kept.parts.database.tenant("t") as session:
         (bare,) = page(session, "t", NIL, 10)
         whole, _ = memories.fetch_to_index(session, "t", ["full"])
-    assert payload_of(bare.memory, "h") == payload_of(whole["full"], "h")
+    assert payload_of(bare, "h") == payload_of(whole["full"], "h")
 
 
 def test_a_portion_is_bounded(kept: Keeping) -> None:

@@ -69,7 +69,8 @@ class KeptRows:
                 number = len(self._pieces)
                 self._pieces.append(rows)
                 # Later parts overrule earlier ones.
-                self._places.update((point, (number, at)) for at, point in enumerate(rows.keys.points))
+                points = rows.keys.points
+                self._places.update((points[at], (number, at)) for at in sound(rows.vectors))
 
 
 def newest_of(blobs: BlobStore, generation: Generation, hash_check: str) -> KeptRows | None:
