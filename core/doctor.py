@@ -18,6 +18,7 @@ import numpy as np
 from core.assembly.models import SpaceModels
 from core.assembly.stores import limits_of, locks_of, open_blobs, open_index, record_url, redis_server
 from core.errors import EngineError, Misconfigured
+from core.index.health import index_health
 from core.index.vectors import checked
 from core.model.finding import Finding, Verdict
 from core.model.point import Payload, Point, Stamp
@@ -31,6 +32,7 @@ from core.settings import Settings
 
 # `@` stands in no encoded name of a tenant.
 PROBE = "@doctor"
+LOOKED_AT = 200  # indexes: opening one takes a moment
 SLOW_CACHE = timedelta(milliseconds=20)
 
 
@@ -43,6 +45,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
         ("index", _index),
         ("objects", _objects),
         ("embedding", _embedding),
+        ("index", _points),
     ]
     for store, turn in turns:
         yield from _guarded(store, turn(settings))
@@ -120,6 +123,31 @@ def _index(settings: Settings) -> Iterator[Finding]:
     with closing(open_index(settings)) as index:
         yield _fine("index", "reachable", f"{len(index.collections())} collections")
         yield _index_works(index)
+
+
+def _points(settings: Settings) -> Iterator[Finding]:
+    """Do the indexes hold what the record says they should? A collection that vanished comes back empty."""
+    if not is_current(record_url(settings), limits_of(settings)):
+        return  # said by the turn of the record
+    database = Database(record_url(settings), limits_of(settings))
+    database.open()
+    with closing(database), closing(open_index(settings)) as index:
+        found = index_health(database, index, None, LOOKED_AT)
+    unknown = sum(one.points is None for one in found)
+    for one in found:
+        if one.mostly_gone:
+            yield Finding(
+                store="index",
+                check="points",
+                verdict=Verdict.PROBLEM,
+                detail=f"of {one.tenant} {one.points} of {one.due} are there: mostly gone",
+                advice=f"memory recover --tenant {one.tenant}",
+            )
+    if unknown:
+        detail = f"{unknown} of {len(found)} indexes could not be counted"
+        yield Finding(store="index", check="points", verdict=Verdict.UNKNOWN, detail=detail, advice="run it again")
+    elif not any(one.mostly_gone for one in found):
+        yield _fine("index", "points", f"none of {len(found)} indexes looked at is mostly gone")
 
 
 def _index_works(index: VectorIndex) -> Finding:

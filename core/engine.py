@@ -12,14 +12,19 @@ from typing import Any, Protocol
 
 from core.batch.batch_lane import BatchWork, cancel
 from core.batch.embed import EmbedWork
+from core.batch.recover import RecoverWork
 from core.batch.reindex import ReindexWork, behind_of, give_up_idle
+from core.batch.snapshot import SnapshotWork
 from core.index.budget import Budget
 from core.index.estimate import Estimate, TenantEstimate, estimate
 from core.index.gate import Gate
+from core.index.health import IndexHealth, index_health
 from core.index.indexer import Indexer
 from core.index.known import KnownVectors
 from core.index.removal import Remover
 from core.index.siblings import SiblingVectors
+from core.index.snapshots.forgetting import Forgetter
+from core.index.snapshots.known import SnapshotVectors
 from core.index.swap import Swapper
 from core.model.batch import BatchJob
 from core.model.generation import GenerationState
@@ -27,15 +32,18 @@ from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
 from core.model.reindex import GateBounds, GenerationStatus
+from core.model.snapshot import SnapshotRules
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
-from core.ports import BatchEmbedder, BulkLoads, Cache, Embedder, VectorIndex
+from core.ports import BatchEmbedder, BlobStore, BulkLoads, Cache, Embedder, Locks, VectorIndex
 from core.read.reader import Reader
 from core.record.backfill import Backfill
 from core.record.batch_jobs import BatchJobs, BatchVectors
 from core.record.building import Building, statuses
 from core.record.database import Database
 from core.record.generations import generations
+from core.record.kept import end_recoveries
+from core.record.ledger import Ledger
 from core.record.memories import Place, Position
 from core.record.outbox import Outbox
 from core.record.removals import Removals
@@ -74,6 +82,8 @@ class Stores:
     index: VectorIndex
     cache: Cache
     models: Models
+    blobs: BlobStore
+    locks: Locks
     loads: BulkLoads | None = None
 
 
@@ -85,7 +95,9 @@ class Engine:
 
     def __init__(self, settings: Settings, stores: Stores, new_id: Callable[[], str]) -> None:
         self.settings = settings
-        self._known: tuple[KnownVectors, ...] = (SiblingVectors(stores.database, stores.index),)
+        self._kept_vectors = SnapshotVectors(stores.database, stores.blobs, time.monotonic)
+        siblings = SiblingVectors(stores.database, stores.index)
+        self._known: tuple[KnownVectors, ...] = (siblings, self._kept_vectors)
         self._outbox = Outbox(stores.database, settings.lease)
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
@@ -96,6 +108,7 @@ class Engine:
         )
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
+        self._stores = stores
         self._loads = stores.loads
         self._index = stores.index
         self._models = stores.models
@@ -260,6 +273,63 @@ class Engine:
             wait=self.settings.batch_wait,
             budget=self._budget,
         )
+
+    def snapshot_work(self) -> SnapshotWork:
+        """What the snapshot chore works with."""
+        settings, stores = self.settings, self._stores
+        return SnapshotWork(
+            database=stores.database,
+            index=stores.index,
+            blobs=stores.blobs,
+            locks=stores.locks,
+            rules=SnapshotRules(
+                precision=settings.snapshot_precision,
+                part_bytes=settings.snapshot_part_bytes,
+                portion=settings.snapshot_portion,
+                compact_parts=settings.snapshot_compact_parts,
+                compact_after=settings.snapshot_compact_after,
+                keep=settings.snapshot_keep,
+                grace=settings.snapshot_grace,
+            ),
+            new_id=uuid.uuid4,
+            keep=settings.lease,
+        )
+
+    def recover_work(self) -> RecoverWork:
+        """What the recover chore works with."""
+        stores = self._stores
+        return RecoverWork(
+            database=stores.database,
+            index=stores.index,
+            blobs=stores.blobs,
+            locks=stores.locks,
+            new_id=uuid.uuid4,
+            keep=self.settings.lease,
+            known=[self._kept_vectors],
+            loads=stores.loads,
+        )
+
+    def forgetter(self) -> Forgetter:
+        """What takes erased memories out of snapshots."""
+        stores, keep = self._stores, self.settings.lease
+        return Forgetter(database=stores.database, blobs=stores.blobs, locks=stores.locks, new_id=uuid.uuid4, keep=keep)
+
+    def ledger(self) -> Ledger:
+        """The ledger of deletions on the object store."""
+        return Ledger(self._stores.database, self._stores.blobs)
+
+    def end_recoveries(self) -> int:
+        """Take note of recoveries of which nothing waits any more; how many those were."""
+        return end_recoveries(self._database)
+
+    def index_health(self, tenants: Sequence[str] | None = None, limit: int = 100) -> Sequence[IndexHealth]:
+        """Of up to `limit` tenants: whether the index holds what it should, or is mostly gone."""
+        names = None if tenants is None else [admit_tenant(one) for one in tenants]
+        return index_health(self._database, self._stores.index, names, limit)
+
+    def close(self) -> None:
+        """Give back what the engine itself holds; its stores are closed by whoever opened them."""
+        self._kept_vectors.close()
 
     def embed_work(self) -> EmbedWork:
         """What the embed chore works with."""

@@ -182,8 +182,11 @@ class VectorIndex(Protocol):
     def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
         """The `limit` nearest points that meet the selection, nearest first."""
 
-    def scroll(self, collection: str) -> Iterator[tuple[uuid.UUID, Stamp]]:
-        """Every point's id and stamp, in the order of ids, in bounded memory. A failure raises: no short end."""
+    def scroll(self, collection: str, start: uuid.UUID | None = None) -> Iterator[tuple[uuid.UUID, Stamp]]:
+        """Every point's id and stamp, in the order of ids, from `start` on if given, in bounded memory.
+
+        A failure raises: no short end.
+        """
 
     def count(self, collection: str) -> int:
         """Exact number of points."""

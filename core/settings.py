@@ -154,6 +154,17 @@ class Settings(BaseSettings):
     gate_fast_enough: float = Field(30.0, ge=0, description="Milliseconds of a search that are never too slow")
     gate_sample: int = Field(1000, ge=1, le=100_000, description="Points whose payload and vector the gate looks at")
     gate_probes: int = Field(50, ge=1, le=1000, description="Points and queries the gate searches for")
+    snapshot_precision: Literal["float32", "float16"] = Field("float32", description="How exactly vectors are kept")
+    snapshot_part_bytes: int = Field(16 * 2**20, ge=2**12, description="Size of a part of a snapshot at the most")
+    snapshot_portion: int = Field(100_000, ge=1, description="Vectors written between two manifests")
+    snapshot_compact_parts: int = Field(8, ge=1, description="Parts that may pile up before they are made one")
+    snapshot_compact_after: Span = Field(
+        timedelta(days=30), ge=timedelta(0), description="How long vectors of deleted memories may stay in a snapshot"
+    )
+    snapshot_keep: Span = Field(timedelta(days=7), ge=timedelta(0), description="How long older snapshots are kept")
+    snapshot_grace: Span = Field(
+        timedelta(days=1), ge=timedelta(0), description="Age from which what no snapshot names is removed"
+    )
 
     @property
     def embedding_default(self) -> EmbeddingModel:

@@ -23,9 +23,11 @@ from deployments import (
     commands_home,
     commands_import,
     commands_memories,
+    commands_recover,
     commands_reindex,
     commands_run,
     commands_set_aside,
+    commands_snapshot,
 )
 from deployments.output import Exit, hint, report_error, report_json_error
 
@@ -36,6 +38,7 @@ INTERRUPTED = {
     "import": "What was imported so far is kept; import the same again to go on.",
     "demo": "Nothing is lost; run `memory demo` again to go on.",
     "reindex": "Nothing is lost; run the same `memory reindex` again to go on.",
+    "recover": "Nothing is lost; run `memory recover` again to go on.",
     "run": "Nothing is lost; run `memory run nightly` again to go on.",
 }
 
@@ -115,6 +118,8 @@ app.command("get")(commands_memories.get)
 app.command("list")(commands_memories.list_memories)
 app.command("search")(commands_memories.search)
 app.command("delete")(commands_memories.delete)
+app.command("snapshot")(commands_snapshot.snapshot)
+app.command("recover")(commands_recover.recover)
 app.command("status")(commands_home.status)
 app.command("costs")(commands_costs.costs)
 app.command("doctor")(commands_doctor.doctor)

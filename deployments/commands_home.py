@@ -51,13 +51,24 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     with open_engine(settings) as engine:
         backlog = engine.backlog(tenants)
         aside = [one for tenant in backlog if tenant.set_aside for one in engine.set_aside(tenant.tenant)]
+        gone = [one for one in engine.index_health(tenants) if one.mostly_gone]
     if as_json:
         listed = [asdict(one) for one in backlog]
-        show_json({"tenants": listed, "set_aside": [asdict(one) for one in aside], "stores": stores_of(settings)})
+        show_json(
+            {
+                "tenants": listed,
+                "set_aside": [asdict(one) for one in aside],
+                "index_mostly_gone": [asdict(one) for one in gone],
+                "stores": stores_of(settings),
+            }
+        )
         return
     rows = [(one.tenant, one.records, one.waiting, one.in_batch, one.set_aside, one.oldest_waiting) for one in backlog]
     show_table(["tenant", "records", "waiting", "in batch jobs", "set aside", "oldest waiting (UTC)"], rows)
     _show_aside(aside)
+    for one in gone:
+        say(f"\nThe index of {one.tenant} is mostly gone: {one.points} points of {one.due}.")
+        say(f"`memory recover --tenant {one.tenant}` rebuilds it.")
     say("")
     _show_stores(settings)
 

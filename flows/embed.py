@@ -20,6 +20,7 @@ from core.errors import EngineError, Permanent
 from tasks.batch_lane import plan_batch_jobs, submit_batch_jobs
 from tasks.embed import embed_portion, plan_embed
 from tasks.engine import engine_kept_open, stop_soon
+from tasks.ledger import ship_deletions
 
 MOST_AT_ONCE = 64  # threads come into being only when a portion needs one
 NO_JOB = "not for a batch job: the model has none, it was in three already, or another worker holds it"
@@ -100,8 +101,14 @@ def embed(
                 raise
             if _worked(runs) == before:
                 _note_left(portions, runs)
-                return _closing(list(runs.values()))
-    return _closing(list(runs.values()), f"stopped after {max_rounds} rounds")
+                return _closing(list(runs.values()), *_shipped())
+        return _closing(list(runs.values()), f"stopped after {max_rounds} rounds", *_shipped())
+
+
+def _shipped() -> list[str]:
+    """Deletions go to the ledger at the end of each run; a note, if they could not."""
+    waiting = ship_deletions()
+    return [f"deletions wait: {waiting}"] if waiting else []
 
 
 def _planned(tenants: list[str] | None, lane: Literal["online", "batch"]) -> Sequence[Piece]:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from core.errors import EngineError, Permanent
 from flows.embed import TenantRun, embed
+from flows.snapshot import snapshot
 from tasks.engine import engine_kept_open
 from tasks.reindex import sweep_generations
 from tasks.report import Effort, Row, closing_report
@@ -17,11 +18,11 @@ from tasks.report import Effort, Row, closing_report
 REPORT_KEY = "nightly-report"
 
 
-@flow(name="nightly", flow_run_name="nightly: embed, report", persist_result=False)
+@flow(name="nightly", flow_run_name="nightly: embed, snapshot, report", persist_result=False)
 def nightly(
     max_rounds: Annotated[int, Field(ge=1, le=1000, description="Rounds of embed, at the most")] = 100,
 ) -> State[list[Row]]:
-    """Embed what waits, for all tenants, drop indexes that are due, and report: a row a tenant.
+    """Embed what waits, take snapshots, drop indexes that are due, and report: a row a tenant.
 
     The report is kept as the table `nightly-report` too.
 
@@ -30,14 +31,16 @@ def nightly(
     with engine_kept_open():
         state: State[Any] = embed(max_rounds=max_rounds, return_state=True)
         result = state.result(raise_on_failure=False)
-        note = f"embed: {state.message or state.name}"
+        kept: State[Any] = snapshot(return_state=True)
+        note = f"embed: {state.message or state.name}; snapshot: {kept.message or kept.name}"
         swept: State[Any] = sweep_generations(return_state=True)
         if not swept.is_completed():
             note += f"; sweep of generations: {swept.message}"
         rows = closing_report(REPORT_KEY, efforts_of(result), note)
-    if state.is_completed():
+    if state.is_completed() and kept.is_completed():
         return Completed(message=state.message, data=rows)
-    kind = type(result) if isinstance(result, EngineError) else Permanent
+    failed = result if not state.is_completed() else kept.result(raise_on_failure=False)
+    kind = type(failed) if isinstance(failed, EngineError) else Permanent
     return Failed(message=note, data=kind(note, rows=rows))
 
 

@@ -169,9 +169,9 @@ class EdgeIndex:
         with self._call(collection) as shard:
             return [Hit(_uuid(point.id), float(point.score)) for point in shard.query(request)]
 
-    def scroll(self, collection: str) -> Iterator[tuple[uuid.UUID, Stamp]]:
+    def scroll(self, collection: str, start: uuid.UUID | None = None) -> Iterator[tuple[uuid.UUID, Stamp]]:
         """Every point's id and stamp, in the order of ids; others may work on the folder between pages."""
-        offset: Any = None
+        offset: Any = start
         while True:
             with self._call(collection) as shard:
                 page = edge.ScrollRequest(offset=offset, limit=_PAGE, with_payload=_STAMP, with_vector=False)

@@ -177,9 +177,9 @@ class QdrantIndex:
             )
             return [Hit(_uuid(point), float(point.score)) for point in found.points]
 
-    def scroll(self, collection: str) -> Iterator[tuple[uuid.UUID, Stamp]]:
+    def scroll(self, collection: str, start: uuid.UUID | None = None) -> Iterator[tuple[uuid.UUID, Stamp]]:
         """Every point's id and stamp, in the order of ids, page by page. A failure raises."""
-        offset: Any = None
+        offset: Any = None if start is None else str(start)
         while True:
             with translated(collection):
                 records, following = self._client.scroll(

@@ -22,13 +22,17 @@ class GenerationState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One generation as the record knows it. Everything not yet dropped is written to."""
+    """One generation as the record knows it. Everything not yet dropped is written to.
+
+    `recovering`: its index is being rebuilt, as far as whoever asked was told.
+    """
 
     tenant: str
     number: int
     index_group: str
     space: EmbeddingSpace
     state: GenerationState
+    recovering: bool = False
 
     @property
     def collection(self) -> str:

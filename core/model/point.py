@@ -6,13 +6,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import BadAnswer
-from core.model.memory import Memory
 
 Vector = NDArray[np.float32]
 FieldKind = Literal["keyword", "float", "datetime"]
@@ -68,7 +67,67 @@ class Hit:
     score: float
 
 
-def payload_of(memory: Memory, text_hash: str) -> Payload:
+class Indexable(Protocol):
+    """What a payload is made of: a memory, or as much of one."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+
+    @property
+    def id(self) -> str:
+        """The memory's id."""
+
+    @property
+    def embedding_id(self) -> uuid.UUID:
+        """The point's id."""
+
+    @property
+    def version(self) -> int:
+        """The record's version."""
+
+    @property
+    def scope(self) -> str:
+        """See `Memory`, here and below."""
+
+    @property
+    def project(self) -> str | None:
+        """May be none."""
+
+    @property
+    def agent(self) -> str | None:
+        """May be none."""
+
+    @property
+    def session(self) -> str | None:
+        """May be none."""
+
+    @property
+    def role(self) -> str | None:
+        """May be none."""
+
+    @property
+    def type(self) -> str:
+        """Its kind."""
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """In their order."""
+
+    @property
+    def importance(self) -> float:
+        """Within 0..1."""
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """May be none."""
+
+    @property
+    def created_at(self) -> datetime:
+        """Aware."""
+
+
+def payload_of(memory: Indexable, text_hash: str) -> Payload:
     """The payload a memory's point carries in every generation."""
     optional = {
         "project": memory.project,

@@ -56,4 +56,5 @@ def generation_of(row: Row) -> Generation:
         index_group=row["index_group"],
         space=EmbeddingSpace(**row["space"]),
         state=GenerationState(row["state"]),
+        recovering=bool(row.get("recovering", False)),
     )

@@ -28,6 +28,7 @@ from core.settings import Settings, load_settings
 from tests.bench import reindex
 from tests.bench.footprint import drained
 from tests.bench.limits import BareShard, copy_rows, library_model, timed, two_insert_commits
+from tests.bench.snapshots import kept
 from tests.bench.texts import texts
 
 TENANT = "bench"
@@ -165,6 +166,7 @@ def main() -> None:
     parser.add_argument("--footprint", type=int, nargs="*", default=[20_000, 100_000], help="records, each measured")
     parser.add_argument("--reindex", type=int, default=20_000, help="records of a reindex, and of one beside searches")
     parser.add_argument("--reindex-footprint", type=int, nargs="*", default=[100_000, 200_000])
+    parser.add_argument("--kept", type=int, nargs="*", default=[100_000, 200_000], help="vectors kept and recovered")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"))
     chosen = parser.parse_args()
     figures = on_fresh_home(lambda settings: run(settings, chosen.records, chosen.writes, chosen.searches))
@@ -178,6 +180,9 @@ def main() -> None:
     figures["reindexing_process"] = [
         on_fresh_home(lambda settings, records=records: reindex.memory_of(settings, records))
         for records in chosen.reindex_footprint
+    ]
+    figures["snapshot_and_recover"] = [
+        on_fresh_home(lambda settings, records=records: kept(settings, records)) for records in chosen.kept
     ]
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

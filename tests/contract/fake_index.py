@@ -56,5 +56,5 @@ class MemoryIndex(MemoryCollections):
         met = [(key, p) for key, p in self._points(collection) if meets(p.payload.fields, selection)]
         return sorted((Hit(key, float(np.dot(asked, p.vector))) for key, p in met), key=lambda hit: -hit.score)[:limit]
 
-    def scroll(self, collection: str) -> Iterator[tuple[uuid.UUID, Stamp]]:
-        yield from sorted((key, point.payload.stamp) for key, point in self._points(collection))
+    def scroll(self, collection: str, start: uuid.UUID | None = None) -> Iterator[tuple[uuid.UUID, Stamp]]:
+        yield from sorted((key, p.payload.stamp) for key, p in self._points(collection) if not start or key >= start)

@@ -263,6 +263,14 @@ def test_a_scroll_gives_every_point_once_in_order_while_writes_go_on(index: Vect
     assert index.count("c.g1") == 5005
 
 
+def test_a_scroll_can_begin_at_any_id_there_or_not(index: VectorIndex) -> None:
+    index.upsert("c.g1", [point(str(number)) for number in range(50)])
+    ids = [point_id for point_id, _ in index.scroll("c.g1")]
+    between = uuid.UUID(int=ids[20].int + 1)
+    for start, left in ((ids[0], ids), (ids[20], ids[20:]), (between, ids[21:]), (uuid.UUID(int=2**128 - 1), [])):
+        assert [point_id for point_id, _ in index.scroll("c.g1", start)] == left
+
+
 def test_a_collection_made_twice_keeps_its_points(index: VectorIndex) -> None:
     index.upsert("c.g1", [point()])
     index.create("c.g1", 4)

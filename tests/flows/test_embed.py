@@ -60,7 +60,7 @@ def test_a_second_run_finds_nothing_to_do(remember: Remember) -> None:
     assert embed().is_completed()
     again = embed()
     assert (again.message, again.result()) == ("completed", [])
-    assert task_names(again) == ["plan embed"]
+    assert task_names(again) == ["plan embed", "ship deletions"]
 
 
 def test_only_the_tenants_named(remember: Remember) -> None:

@@ -30,6 +30,7 @@ PLACES = {
     "aiohttp": "core/adapters/*s3*.py",
     "tokenizers": "core/adapters/wordllama_*.py",
     "safetensors": "core/adapters/wordllama_*.py",
+    "pyarrow": "core/index/snapshots/parquet.py",
     "psutil": "core/adapters/server_*.py",
     "pydantic_settings": "core/settings.py",
     "typer": "deployments/*.py",

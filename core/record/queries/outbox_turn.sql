@@ -20,4 +20,5 @@ WHERE (tenant, number) = (
     ORDER BY first.lane, g.served_at
     LIMIT 1
 )
-RETURNING tenant, number, index_group, space, state;
+RETURNING tenant, number, index_group, space, state,
+          EXISTS (SELECT FROM recovery r WHERE r.tenant = generation.tenant AND r.generation = generation.number) AS recovering;

@@ -1,0 +1,2 @@
+-- as: worker
+SELECT DISTINCT tenant FROM generation ORDER BY tenant;

@@ -1,0 +1,2 @@
+-- as: worker
+DELETE FROM deletion_ledger;
