@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from core.model.memory import Memory
@@ -24,6 +25,8 @@ class Filters:
     type: str | None = None
     tags_any: tuple[str, ...] = ()
     tags_all: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tier: str | None = None
     min_importance: float | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
@@ -35,6 +38,8 @@ class Filters:
             all(getattr(memory, field) == value for field, value in self.equalities.items())
             and (not self.tags_any or not tags.isdisjoint(self.tags_any))
             and tags.issuperset(self.tags_all)
+            and all(memory.labels.get(name) == value for name, value in self.labels.items())
+            and self.tier in (None, memory.tier)
             and (self.min_importance is None or memory.importance >= self.min_importance)
             and (self.created_from is None or memory.created_at >= self.created_from)
             and (self.created_to is None or memory.created_at < self.created_to)
