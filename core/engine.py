@@ -16,6 +16,7 @@ from core.index.indexer import Indexer
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
+from core.model.ranking import Ranking
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
 from core.ports import BulkLoads, Cache, Embedder, VectorIndex
@@ -68,7 +69,17 @@ class Engine:
         self._outbox = Outbox(stores.database, settings.lease)
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
-        self._reader = Reader(stores.database, stores.index, stores.cache, stores.models.of, time.monotonic)
+        self._reader = Reader(
+            stores.database,
+            stores.index,
+            stores.cache,
+            stores.models.of,
+            time.monotonic,
+            ranking=settings.ranking,
+            deadline=settings.search_deadline,
+            threads=settings.search_threads,
+            keep_answers=settings.search_answers_kept,
+        )
         self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of)
         self._loads = stores.loads
         self._database = stores.database
@@ -111,9 +122,25 @@ class Engine:
         """How many live memories a tenant has."""
         return self._reader.count(admit_tenant(tenant))
 
-    def search(self, tenant: str, text: str, limit: int = 5, filters: Filters | None = None) -> Answer:
-        """The memories nearest to a text, best first. Raises Refused for a blank text. See `Reader.search`."""
-        return self._reader.search(admit_tenant(tenant), admit_query(text), limit, admit_filters(filters or Filters()))
+    def search(
+        self,
+        tenant: str,
+        text: str,
+        limit: int = 5,
+        filters: Filters | None = None,
+        ranking: Ranking | None = None,
+        around: int = 0,
+        min_score: float | None = None,
+    ) -> Answer:
+        """The memories that answer a text best, best first. Raises Refused for a blank text. See `Reader.search`.
+
+        `ranking` takes the place of what the settings say, `around` asks for passages of so many memories on
+        each side of a hit, `min_score` leaves out what scores less.
+        """
+        chosen = admit_filters(filters or Filters())
+        return self._reader.search(
+            admit_tenant(tenant), admit_query(text), limit, chosen, ranking=ranking, around=around, min_score=min_score
+        )
 
     def backlog(self, tenants: Sequence[str] | None = None) -> Sequence[Backlog]:
         """Records, waiting and set-aside work of each tenant (all of them, or those named)."""

@@ -29,6 +29,7 @@ PAYLOAD_FIELDS: dict[str, FieldKind] = {
     "role": "keyword",
     "type": "keyword",
     "tags": "keyword",
+    "labels": "keyword",
     "importance": "float",
     "created_at": "datetime",
     "expires_at": "datetime",
@@ -75,6 +76,7 @@ def payload_of(memory: Memory, text_hash: str) -> Payload:
         "agent": memory.agent,
         "session": memory.session,
         "role": memory.role,
+        "labels": [label_value(*pair) for pair in sorted(memory.labels.items())] or None,
         "expires_at": None if memory.expires_at is None else as_rfc3339(memory.expires_at),
     }
     fields: dict[str, Any] = {
@@ -90,6 +92,11 @@ def payload_of(memory: Memory, text_hash: str) -> Payload:
     }
     fields.update({name: value for name, value in optional.items() if value is not None})
     return Payload(memory.embedding_id, Stamp(memory.version, text_hash), fields)
+
+
+def label_value(name: str, value: str) -> str:
+    """A label as a point carries it: no two labels read the same."""
+    return f"{len(name)}:{name}={value}"
 
 
 def as_rfc3339(moment: datetime) -> str:

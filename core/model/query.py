@@ -69,17 +69,79 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a score is made of.
+
+    `cosine` and `bm25` are the legs' own scores, None where a leg did not find it; `vector` and `keyword` what they
+    add to the merged score, `decay` what that is multiplied by for its age. `neighbours`, `session` and `speaker`
+    are what the conversation around it adds.
+    """
+
+    cosine: float | None = None
+    bm25: float | None = None
+    vector: float = 0.0
+    keyword: float = 0.0
+    decay: float = 1.0
+    neighbours: float = 0.0
+    session: float = 0.0
+    speaker: float = 0.0
+
+    @property
+    def merged(self) -> float:
+        """The score of the two legs together, after decay."""
+        return (self.vector + self.keyword) * self.decay
+
+    @property
+    def total(self) -> float:
+        """The whole score."""
+        return self.merged + self.neighbours + self.session + self.speaker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One answer of a search: the record as it is now, and how near it is (cosine)."""
+    """One answer of a search: the record as it is now, its score, and what that is made of.
+
+    Its tier and source are the record's.
+    """
 
     memory: Memory
+    score: float
+    parts: Parts = field(default_factory=Parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """Memories that stand together in a session or note, in order: hits and what was asked for around them.
+
+    `score` is that of the best hit in it; `hits` are the ids of all of them.
+    """
+
+    memories: tuple[Memory, ...]
+    hits: frozenset[str]
     score: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leg:
+    """How one leg of a search fared: its time, how many hits it gave, and why it gave none if it did not run."""
+
+    name: str
+    milliseconds: float
+    hits: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a search found, best first. `degraded` says why a leg is missing; None: nothing is."""
+    """What a search found, best first. `degraded` says why a leg is missing; None: nothing is.
+
+    `legs` tells of each leg; it is empty for an answer that was kept from before (`cached`), whose records are read
+    anew all the same. `passages` are the hits with what stands around them, best first, if that was asked for.
+    """
 
     found: tuple[Found, ...]
     generation: int
     degraded: str | None = None
+    legs: tuple[Leg, ...] = ()
+    cached: bool = False
+    passages: tuple[Passage, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ K1 = 0.9
 B = 0.4
 MOST_TERMS = 48  # of a query; of a longer one the rarest are asked
 NARROW = 0.2  # a filter that lets no greater part of the memories through drives the query
+# By what part a tenant's memories may have grown or shrunk before frequencies are counted again.
+STALE = 0.02
 _MOST_OFTEN = 32_767
 
 
@@ -48,12 +51,13 @@ class Frequency:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class Asked:
     """Terms of a query that something holds, with what each is worth in a memory (and in a thread): idf · weight."""
 
     terms: Sequence[str]
     weights: Sequence[float]
     thread_weights: Sequence[float]
+    counted: Totals
 
 
 def put_terms(session: Session, tenant: str, memories: Mapping[uuid.UUID, Draft | Memory]) -> None:
@@ -123,7 +127,7 @@ def frequencies(session: Session, tenant: str, terms: Sequence[str]) -> dict[str
     return {row["term"]: Frequency(int(row["memories"]), int(row["threads"])) for row in rows}
 
 
-def weighted(asked: Mapping[str, float], known: Mapping[str, Frequency], counted: Totals) -> Weighted:
+def weighted(asked: Mapping[str, float], known: Mapping[str, Frequency], counted: Totals) -> Asked:
     """The terms of a query that stand anywhere, at most MOST_TERMS, each worth its weight times its rarity."""
     worth = {
         term: weight * _rarity(known[term].memories, counted.memories)
@@ -131,19 +135,50 @@ def weighted(asked: Mapping[str, float], known: Mapping[str, Frequency], counted
         if term in known
     }
     chosen = sorted(worth, key=lambda term: (-worth[term], term))[:MOST_TERMS]
-    return Weighted(
+    return Asked(
         terms=chosen,
         weights=[(K1 + 1) * worth[term] for term in chosen],
         thread_weights=[(K1 + 1) * asked[term] * _rarity(known[term].threads, counted.threads) for term in chosen],
+        counted=counted,
     )
 
 
-def search_terms(
-    session: Session, tenant: str, asked: Weighted, counted: Totals, filters: Filters, limit: int
-) -> dict[uuid.UUID, float]:
+class Frequencies:
+    """How often terms stand, remembered while a tenant's memories hardly grow or shrink. Thread-safe.
+
+    That a term stands nowhere is never remembered: the next write may bring it.
+    """
+
+    def __init__(self, most: int = 100_000) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str], tuple[int, Frequency]] = {}
+
+    def weighted(self, session: Session, tenant: str, terms: Mapping[str, float]) -> Asked:
+        """The terms of a query as `weighted` makes them, of frequencies that are right or nearly so."""
+        counted = totals(session, tenant)
+        with self._lock:
+            known = {
+                term: entry[1]
+                for term in terms
+                if (entry := self._known.get((tenant, term))) is not None
+                and abs(entry[0] - counted.memories) <= STALE * counted.memories
+            }
+        if missing := [term for term in terms if term not in known]:
+            found = frequencies(session, tenant, missing)
+            known |= found
+            with self._lock:
+                if len(self._known) + len(found) > self._most:
+                    self._known.clear()
+                self._known.update({(tenant, term): (counted.memories, one) for term, one in found.items()})
+        return weighted(terms, known, counted)
+
+
+def search_terms(session: Session, tenant: str, asked: Asked, filters: Filters, limit: int) -> dict[uuid.UUID, float]:
     """The `limit` best memories by BM25 that are alive and meet the filters, best first, with their scores."""
     if not asked.terms:
         return {}
+    counted = asked.counted
     among = None if filters.session else _narrowest(session, tenant, filters, counted)
     values = {
         "tenant": tenant,
@@ -157,7 +192,7 @@ def search_terms(
         **filter_values(filters),
     }
     # Almost all memories are alive: a few more than asked for are enough, unless a filter lets few through.
-    reach = None if filters != Filters() else 2 * limit + 50
+    reach = None if among or filters.session else 50 + limit * (2 if filters == Filters() else 10)
     rows = session.execute(query("keyword_search"), {**values, "reach": reach}).fetchall()
     if reach is not None and len(rows) < limit:
         rows = session.execute(query("keyword_search"), {**values, "reach": None}).fetchall()
