@@ -140,6 +140,9 @@ class Settings(BaseSettings):
     search_neighbours: float | None = Field(None, ge=0, le=10, description="Lent to what stands beside a hit")
     search_session: float | None = Field(None, ge=0, le=10, description="For what stands in a session that answers")
     search_speaker: float | None = Field(None, ge=0, le=10, description="For what somebody said whom the query names")
+    search_notes: float | None = Field(
+        None, ge=0, le=10, description="What part of neighbours and session counts in notes"
+    )
     search_deadline: Span = Field(timedelta(seconds=10), gt=timedelta(0), description="For both legs of a search")
     search_threads: int = Field(8, ge=2, le=128, description="Legs of searches under way at once in one process")
     search_answers_kept: Span = Field(timedelta(seconds=10), ge=timedelta(0), description="0: answers are not kept")

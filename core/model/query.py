@@ -74,7 +74,8 @@ class Parts:
 
     `cosine` and `bm25` are the legs' own scores, None where a leg did not find it; `vector` and `keyword` what they
     add to the merged score, `decay` what that is multiplied by for its age. `neighbours`, `session` and `speaker`
-    are what the conversation around it adds.
+    are what the conversation around it adds; `scale` is what all of that is multiplied by, so that turns as a whole
+    count no more than before beside records that stand alone.
     """
 
     cosine: float | None = None
@@ -85,6 +86,7 @@ class Parts:
     neighbours: float = 0.0
     session: float = 0.0
     speaker: float = 0.0
+    scale: float = 1.0
 
     @property
     def merged(self) -> float:
@@ -94,7 +96,7 @@ class Parts:
     @property
     def total(self) -> float:
         """The whole score."""
-        return self.merged + self.neighbours + self.session + self.speaker
+        return (self.merged + self.neighbours + self.session + self.speaker) * self.scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,14 @@ class Ranking:
     """What decides the order of an answer. A strength of zero switches its part off, and it costs nothing.
 
     `vector` and `keyword` weigh the two legs, made to sum to one. `scale` says how a vector score becomes one
-    within 0..1: by the worst and best of the pool, or the cosine as it is. `fusion` "rank" adds reciprocal
+    within 0..1: by the first and fortieth of the pool, or the cosine as it is. `fusion` "rank" adds reciprocal
     ranks instead. `threshold` is what a merged score must reach, `keyword_threshold` what a hit of the keyword
     leg alone must, as a part of the best one. `decay_half_life` makes what is old count less, down to
     `decay_floor` of its score, but for `evergreen` types and what is pinned. `mmr` is the λ of maximal marginal
     relevance: 1 is relevance alone (off). `neighbours` is lent to what stands beside a hit, half of it to what
     stands next to that; `session` is for what stands in a session that answers as a whole, `speaker` for what
-    was said by somebody the query names. Raises Refused for what makes no sense.
+    was said by somebody the query names. `notes` is the part of `neighbours` and `session` that counts among
+    the chunks of a note, which say more by themselves than turns do. Raises Refused for what makes no sense.
     """
 
     vector: float = 0.35
@@ -41,10 +42,20 @@ class Ranking:
     neighbours: float = 0.5
     session: float = 0.6
     speaker: float = 0.5
+    notes: float = 0.05
 
     def __post_init__(self) -> None:
         """Refuse what would rank nothing, or backwards."""
-        for name in ("vector", "keyword", "threshold", "keyword_threshold", "neighbours", "session", "speaker"):
+        for name in (
+            "vector",
+            "keyword",
+            "threshold",
+            "keyword_threshold",
+            "neighbours",
+            "session",
+            "speaker",
+            "notes",
+        ):
             if not 0 <= getattr(self, name) <= 10:  # NaN is not within either
                 raise Refused(f"{name} must be within 0..10", where=name)
         if self.vector + self.keyword <= 0:

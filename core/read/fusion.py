@@ -11,6 +11,8 @@ from core.model.ranking import Ranking
 
 # Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009), with the constant of that paper.
 RANK_CONSTANT = 60
+# A vector score of the pool's scale is zero at the hit of this rank, however many were asked for.
+SCALE = 40
 
 Scores = Mapping[uuid.UUID, float]
 
@@ -26,8 +28,8 @@ class Pool:
 def merged(pool: Pool, ranking: Ranking) -> dict[uuid.UUID, Parts]:
     """Each hit with what its legs add: weights sum to one over the legs that ran.
 
-    A keyword score counts by the best of its pool, a vector score by the worst and best of its pool or as
-    a cosine; with `fusion` "rank" both count by their ranks alone, the best one whole.
+    A keyword score counts by the best of its pool, a vector score by the first and fortieth of its pool or
+    as a cosine; with `fusion` "rank" both count by their ranks alone, the best one whole.
     """
     weights = _weights(pool, ranking)
     cosines, bm25 = pool.cosines or {}, pool.bm25 or {}
@@ -70,10 +72,11 @@ def _by_rank(scores: Scores) -> dict[uuid.UUID, float]:
 def _by_pool(scores: Scores) -> dict[uuid.UUID, float]:
     if not scores:
         return {}
-    worst, best = min(scores.values()), max(scores.values())
+    ordered = sorted(scores.values(), reverse=True)
+    best, worst = ordered[0], ordered[:SCALE][-1]
     if best <= worst:
-        return dict.fromkeys(scores, 1.0)
-    return {point: (score - worst) / (best - worst) for point, score in scores.items()}
+        return {point: float(score >= worst) for point, score in scores.items()}
+    return {point: max(0.0, (score - worst) / (best - worst)) for point, score in scores.items()}
 
 
 def _as_cosine(scores: Scores) -> dict[uuid.UUID, float]:

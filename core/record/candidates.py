@@ -15,7 +15,7 @@ from core.record.queries import query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A record behind a hit. `thread` is the session or note it stands in, `place` its order there."""
+    """A record behind a hit. `thread` is the session (`is_turn`) or note it stands in, `place` its order there."""
 
     point: uuid.UUID
     id: str
@@ -28,6 +28,7 @@ class Candidate:
     created_at: datetime
     thread: uuid.UUID | None
     place: int | None
+    is_turn: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ def candidates(
             created_at=row["created_at"],
             thread=row["thread"],
             place=row["place"],
+            is_turn=row["is_turn"],
         )
         for row in rows
     }
