@@ -24,6 +24,7 @@ from core.read.reader import Reader
 from core.record.database import Database
 from core.record.memories import Place, Position
 from core.record.outbox import Outbox
+from core.record.refill import refill
 from core.record.uses import tokens_today, uses
 from core.settings import Settings
 from core.write.asked import admit_filters, admit_place, admit_query
@@ -162,6 +163,18 @@ class Engine:
     def uses(self, days: int, tenants: Sequence[str] | None = None) -> Sequence[DayOfUse]:
         """What embedding took in the last `days` days, per tenant, day and model, newest first."""
         return uses(self._database, days, None if tenants is None else [admit_tenant(one) for one in tenants])
+
+    def refill(self, tenant: str) -> Iterator[int]:
+        """Bring rows of an earlier release up to this one, in pieces. See `core.record.refill`."""
+        return refill(self._database, admit_tenant(tenant))
+
+    def cache_rates(self) -> Mapping[str, tuple[int, int]]:
+        """Look-ups and hits of each kind of cache, of all processes, as far as they have told."""
+        return self._reader.rates.rates()
+
+    def close(self) -> None:
+        """End the engine's own threads. The stores are closed by whoever opened them."""
+        self._reader.close()
 
     def embed_work(self) -> EmbedWork:
         """What the embed chore works with."""

@@ -20,7 +20,8 @@ PREFECT_SERVER = "prefect.server.api.server"
 def init(as_json: options.AsJson = False) -> None:
     """Get everything ready: the stores are started and their schema is brought up to date.
 
-    Other commands do the same when they need it; this one shows early whether it works. Nothing has to be
+    Other commands do the same when they need it; this one shows early whether it works. Rows that an earlier
+    release wrote are given their words for the keyword leg, a piece at a time. Nothing has to be
     installed or started before: what MEMORY_* or memory.toml do not name runs embedded, in MEMORY_HOME
     (here .memory, unless you choose another).
 
@@ -32,9 +33,12 @@ def init(as_json: options.AsJson = False) -> None:
     settings = load_settings()
     with open_engine(settings) as engine:
         tenants = [one.tenant for one in engine.backlog()]
+        refilled = sum(sum(engine.refill(tenant)) for tenant in tenants)
     if as_json:
-        show_json({"stores": stores_of(settings), "tenants": tenants})
+        show_json({"stores": stores_of(settings), "tenants": tenants, "refilled": refilled})
         return
+    if refilled:
+        say(f"{refilled:,} rows of an earlier release were brought up to this one.")
     _show_stores(settings)
     say(f'Ready, with {len(tenants)} tenants. Next: `memory add "…" --tenant NAME`, or `memory demo`.')
 
@@ -51,13 +55,20 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     with open_engine(settings) as engine:
         backlog = engine.backlog(tenants)
         aside = [one for tenant in backlog if tenant.set_aside for one in engine.set_aside(tenant.tenant)]
+        rates = {kind: {"asked": asked, "hit": hit} for kind, (asked, hit) in engine.cache_rates().items()}
     if as_json:
         listed = [asdict(one) for one in backlog]
-        show_json({"tenants": listed, "set_aside": [asdict(one) for one in aside], "stores": stores_of(settings)})
+        stores = stores_of(settings)
+        show_json({"tenants": listed, "set_aside": [asdict(one) for one in aside], "stores": stores, "caches": rates})
         return
     rows = [(one.tenant, one.records, one.waiting, one.set_aside, one.oldest_waiting) for one in backlog]
     show_table(["tenant", "records", "waiting", "set aside", "oldest waiting (UTC)"], rows)
     _show_aside(aside)
+    say("")
+    kept = [
+        (kind, one["asked"], f"{one['hit'] / one['asked']:.0%}" if one["asked"] else "") for kind, one in rates.items()
+    ]
+    show_table(["cache", "asked", "found there"], kept)
     say("")
     _show_stores(settings)
 

@@ -38,7 +38,9 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
         models = opened.enter_context(closing(SpaceModels(settings, server)))
         loads = index if isinstance(index, BulkLoads) else None
         stores = Stores(database=database, index=index, cache=cache, models=models, loads=loads)
-        yield Engine(settings, stores, lambda: f"mem_{ULID()}")
+        engine = Engine(settings, stores, lambda: f"mem_{ULID()}")
+        opened.callback(engine.close)
+        yield engine
 
 
 @contextmanager

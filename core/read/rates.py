@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from core.ports import Cache
 
-KINDS = ("query vectors", "answers", "records")
+KINDS = ("query vectors", "answers")
 KEPT = timedelta(days=7)
 TOLD_EVERY = 64
 _KEY = "rates"
