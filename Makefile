@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: venv check test demo bench lock clean
+.PHONY: venv check test demo bench bench-quality lock clean
 
 venv: $(STAMP)
 
@@ -33,6 +33,9 @@ demo: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench
+
+bench-quality: $(STAMP)
+	$(BIN)/python -m tests.bench.quality
 
 lock:
 	uv pip compile pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -31,6 +31,7 @@ from core.model.generation import GenerationState
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
+from core.model.ranking import Ranking
 from core.model.reindex import GateBounds, GenerationStatus
 from core.model.snapshot import SnapshotRules
 from core.model.space import EmbeddingSpace
@@ -46,6 +47,7 @@ from core.record.kept import end_recoveries
 from core.record.ledger import Ledger
 from core.record.memories import Place, Position
 from core.record.outbox import Outbox
+from core.record.refill import refill
 from core.record.removals import Removals
 from core.record.swaps import Swaps
 from core.record.uses import tokens_today, uses
@@ -101,7 +103,6 @@ class Engine:
         self._outbox = Outbox(stores.database, settings.lease)
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
-        self._reader = Reader(stores.database, stores.index, stores.cache, stores.models.of, time.monotonic)
         results = BatchVectors(stores.database)
         self._indexer = Indexer(
             stores.database, self._outbox, stores.index, stores.models.of, known=self._known, results=results
@@ -109,6 +110,17 @@ class Engine:
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
         self._stores = stores
+        self._reader = Reader(
+            stores.database,
+            stores.index,
+            stores.cache,
+            stores.models.of,
+            time.monotonic,
+            ranking=settings.ranking,
+            deadline=settings.search_deadline,
+            threads=settings.search_threads,
+            keep_answers=settings.search_answers_kept,
+        )
         self._loads = stores.loads
         self._index = stores.index
         self._models = stores.models
@@ -154,9 +166,25 @@ class Engine:
         """How many live memories a tenant has."""
         return self._reader.count(admit_tenant(tenant))
 
-    def search(self, tenant: str, text: str, limit: int = 5, filters: Filters | None = None) -> Answer:
-        """The memories nearest to a text, best first. Raises Refused for a blank text. See `Reader.search`."""
-        return self._reader.search(admit_tenant(tenant), admit_query(text), limit, admit_filters(filters or Filters()))
+    def search(
+        self,
+        tenant: str,
+        text: str,
+        limit: int = 5,
+        filters: Filters | None = None,
+        ranking: Ranking | None = None,
+        around: int = 0,
+        min_score: float | None = None,
+    ) -> Answer:
+        """The memories that answer a text best, best first. Raises Refused for a blank text. See `Reader.search`.
+
+        `ranking` takes the place of what the settings say, `around` asks for passages of so many memories on
+        each side of a hit, `min_score` leaves out what scores less.
+        """
+        chosen = admit_filters(filters or Filters())
+        return self._reader.search(
+            admit_tenant(tenant), admit_query(text), limit, chosen, ranking=ranking, around=around, min_score=min_score
+        )
 
     def backlog(self, tenants: Sequence[str] | None = None) -> Sequence[Backlog]:
         """Records, waiting and set-aside work of each tenant (all of them, or those named)."""
@@ -327,8 +355,17 @@ class Engine:
         names = None if tenants is None else [admit_tenant(one) for one in tenants]
         return index_health(self._database, self._stores.index, names, limit)
 
+    def refill(self, tenant: str) -> Iterator[int]:
+        """Bring rows of an earlier release up to this one, in pieces. See `core.record.refill`."""
+        return refill(self._database, admit_tenant(tenant))
+
+    def cache_rates(self) -> Mapping[str, tuple[int, int]]:
+        """Look-ups and hits of each kind of cache, of all processes, as far as they have told."""
+        return self._reader.rates.rates()
+
     def close(self) -> None:
-        """Give back what the engine itself holds; its stores are closed by whoever opened them."""
+        """End the engine's own threads. The stores are closed by whoever opened them."""
+        self._reader.close()
         self._kept_vectors.close()
 
     def embed_work(self) -> EmbedWork:

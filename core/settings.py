@@ -5,6 +5,7 @@ The only reader of the environment. One frozen object, checked once; secrets pri
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +18,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from core.errors import Misconfigured
+from core.errors import Misconfigured, Refused
+from core.model.ranking import PROFILES, Ranking
 
 SETTINGS_FILE = Path("memory.toml")
 
@@ -124,6 +126,31 @@ class Settings(BaseSettings):
         timedelta(seconds=10), gt=timedelta(0), description="How long to wait for an index folder another process holds"
     )
 
+    search_profile: Literal["conversations", "plain"] = Field(
+        "conversations", description="How searches rank: with what conversations know, or each record alone"
+    )
+    search_fusion: Literal["weighted", "rank"] | None = Field(None, description="How the legs are merged")
+    search_vector: float | None = Field(None, ge=0, le=10, description="Weight of the vector leg")
+    search_keyword: float | None = Field(None, ge=0, le=10, description="Weight of the keyword leg")
+    search_threshold: float | None = Field(None, ge=0, le=10, description="What a merged score must reach")
+    search_keyword_threshold: float | None = Field(
+        None, ge=0, le=1, description="What a hit of the keyword leg alone must reach, as a part of the best one"
+    )
+    search_multiplier: int | None = Field(None, ge=1, le=50, description="Candidates of each leg, times the limit")
+    search_decay_half_life: Span | None = Field(None, gt=timedelta(0), description="Usually 30 days; unset: no decay")
+    search_decay_floor: float | None = Field(None, ge=0, le=1, description="What is left of a score at any age")
+    search_evergreen: tuple[str, ...] | None = Field(None, description="Types that do not age")
+    search_mmr: float | None = Field(None, ge=0, le=1, description="λ of diversity, usually 0.7; 1: relevance alone")
+    search_neighbours: float | None = Field(None, ge=0, le=10, description="Lent to what stands beside a hit")
+    search_session: float | None = Field(None, ge=0, le=10, description="For what stands in a session that answers")
+    search_speaker: float | None = Field(None, ge=0, le=10, description="For what somebody said whom the query names")
+    search_notes: float | None = Field(
+        None, ge=0, le=10, description="What part of neighbours and session counts in notes"
+    )
+    search_deadline: Span = Field(timedelta(seconds=10), gt=timedelta(0), description="For both legs of a search")
+    search_threads: int = Field(8, ge=2, le=128, description="Legs of searches under way at once in one process")
+    search_answers_kept: Span = Field(timedelta(seconds=10), ge=timedelta(0), description="0: answers are not kept")
+
     lease: Span = Field(
         timedelta(seconds=60), ge=timedelta(seconds=1), description="How long a claimed batch is kept from others"
     )
@@ -182,6 +209,13 @@ class Settings(BaseSettings):
             batch_tokens=self.embedding_batch_tokens,
         )
 
+    @property
+    def ranking(self) -> Ranking:
+        """How searches rank: the profile, with what else was chosen. Raises Refused for what makes no sense."""
+        names = (field.name for field in fields(Ranking))
+        chosen = {name: getattr(self, f"search_{name}", None) for name in names}
+        return replace(PROFILES[self.search_profile], **{k: v for k, v in chosen.items() if v is not None})
+
     @model_validator(mode="after")
     def _no_contradictions(self) -> Settings:
         """What can only be a mistake. `memory doctor` tells of what is merely unwise."""
@@ -193,6 +227,10 @@ class Settings(BaseSettings):
             raise ValueError("qdrant_api_key without qdrant_url: whose key is it?")
         if self.s3_kms_key_id is not None and not (self.objects_url or "").startswith("s3://"):
             raise ValueError("s3_kms_key_id without objects_url = s3://…: a folder is not encrypted by it")
+        try:
+            self.ranking  # noqa: B018
+        except Refused as problem:
+            raise ValueError(f"search: {problem.message}") from None
         return self
 
     @classmethod

@@ -20,7 +20,8 @@ PREFECT_SERVER = "prefect.server.api.server"
 def init(as_json: options.AsJson = False) -> None:
     """Get everything ready: the stores are started and their schema is brought up to date.
 
-    Other commands do the same when they need it; this one shows early whether it works. Nothing has to be
+    Other commands do the same when they need it; this one shows early whether it works. Rows that an earlier
+    release wrote are given their words for the keyword leg, a piece at a time. Nothing has to be
     installed or started before: what MEMORY_* or memory.toml do not name runs embedded, in MEMORY_HOME
     (here .memory, unless you choose another).
 
@@ -32,9 +33,12 @@ def init(as_json: options.AsJson = False) -> None:
     settings = load_settings()
     with open_engine(settings) as engine:
         tenants = [one.tenant for one in engine.backlog()]
+        refilled = sum(sum(engine.refill(tenant)) for tenant in tenants)
     if as_json:
-        show_json({"stores": stores_of(settings), "tenants": tenants})
+        show_json({"stores": stores_of(settings), "tenants": tenants, "refilled": refilled})
         return
+    if refilled:
+        say(f"{refilled:,} rows of an earlier release were brought up to this one.")
     _show_stores(settings)
     say(f'Ready, with {len(tenants)} tenants. Next: `memory add "…" --tenant NAME`, or `memory demo`.')
 
@@ -52,6 +56,7 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
         backlog = engine.backlog(tenants)
         aside = [one for tenant in backlog if tenant.set_aside for one in engine.set_aside(tenant.tenant)]
         gone = [one for one in engine.index_health(tenants) if one.mostly_gone]
+        rates = {kind: {"asked": asked, "hit": hit} for kind, (asked, hit) in engine.cache_rates().items()}
     if as_json:
         listed = [asdict(one) for one in backlog]
         show_json(
@@ -60,6 +65,7 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
                 "set_aside": [asdict(one) for one in aside],
                 "index_mostly_gone": [asdict(one) for one in gone],
                 "stores": stores_of(settings),
+                "caches": rates,
             }
         )
         return
@@ -69,6 +75,11 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     for one in gone:
         say(f"\nThe index of {one.tenant} is mostly gone: {one.points} points of {one.due}.")
         say(f"`memory recover --tenant {one.tenant}` rebuilds it.")
+    say("")
+    kept = [
+        (kind, one["asked"], f"{one['hit'] / one['asked']:.0%}" if one["asked"] else "") for kind, one in rates.items()
+    ]
+    show_table(["cache", "asked", "found there"], kept)
     say("")
     _show_stores(settings)
 

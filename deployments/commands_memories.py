@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from core.assembly import open_engine
-from core.errors import NotFound
+from core.errors import NotFound, Refused
 from core.model.memory import DEFAULT_IMPORTANCE, DEFAULT_SCOPE, Draft, Memory
 from core.model.query import Answer, Filters
 from core.record.memories import Place
@@ -132,6 +132,12 @@ def search(  # noqa: PLR0913, PLR0917  one parameter an option
     min_importance: Annotated[float | None, typer.Option(metavar="0..1", help="At least this important.")] = None,
     since: Annotated[datetime | None, typer.Option(help="Created at this time (UTC) or later.")] = None,
     until: Annotated[datetime | None, typer.Option(help="Created before this time (UTC).")] = None,
+    labels: Annotated[
+        list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Must have this label; may be repeated.")
+    ] = None,
+    tier: Annotated[str | None, typer.Option(metavar="TIER", help="warm, cold or archive.")] = None,
+    around: Annotated[int, typer.Option(min=0, max=20, help="Show so many memories on each side of a hit.")] = 0,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Find the memories nearest to a text, best first.
@@ -153,14 +159,18 @@ def search(  # noqa: PLR0913, PLR0917  one parameter an option
         min_importance=min_importance,
         created_from=_in_utc(since),
         created_to=_in_utc(until),
+        labels=dict(_label(one) for one in labels or ()),
+        tier=tier,
     )
     question = sys.stdin.read() if text == "-" else text
     with open_engine(load_settings()) as engine:
-        answer = engine.search(tenant, question, limit, filters)
+        answer = engine.search(tenant, question, limit, filters, around=around)
     if as_json:
         show_json(answer_as_dict(answer))
-    else:
-        show_answer(answer)
+        return
+    show_answer(answer)
+    if explain:
+        explain_answer(answer)
 
 
 def delete(memory_id: MemoryId, tenant: options.Tenant, as_json: options.AsJson = False) -> None:
@@ -181,13 +191,33 @@ def delete(memory_id: MemoryId, tenant: options.Tenant, as_json: options.AsJson 
 
 def answer_as_dict(answer: Answer) -> dict[str, object]:
     """An answer for `--json`."""
-    found = [{"score": round(one.score, 4), "memory": memory_as_dict(one.memory)} for one in answer.found]
-    return {"found": found, "generation": answer.generation, "degraded": answer.degraded}
+    found = [
+        {"score": round(one.score, 4), "parts": asdict(one.parts), "memory": memory_as_dict(one.memory)}
+        for one in answer.found
+    ]
+    passages = [
+        {"score": one.score, "hits": sorted(one.hits), "memories": [memory_as_dict(memory) for memory in one.memories]}
+        for one in answer.passages
+    ]
+    return {
+        "found": found,
+        "passages": passages,
+        "generation": answer.generation,
+        "degraded": answer.degraded,
+        "legs": [asdict(leg) for leg in answer.legs],
+        "cached": answer.cached,
+    }
 
 
 def show_answer(answer: Answer) -> None:
     """An answer for people: score, id, who and when, first line."""
-    for one in answer.found:
+    for passage in answer.passages:
+        for memory in passage.memories:
+            mark = f"{passage.score:.3f}" if memory.id in passage.hits else "     "
+            say(f"{mark}  {memory.id}  ({said_by(memory)})")
+            say(f"       {first_line(memory.content)}")
+        say("")
+    for one in () if answer.passages else answer.found:
         say(f"{one.score:.3f}  {one.memory.id}  ({said_by(one.memory)})")
         say(f"       {first_line(one.memory.content)}")
     if not answer.found:
@@ -196,11 +226,30 @@ def show_answer(answer: Answer) -> None:
         hint(f"This answer is not complete: {answer.degraded}.")
 
 
+def explain_answer(answer: Answer) -> None:
+    """What each score is made of, and how the legs fared, as tables."""
+    names = ("vector", "keyword", "decay", "neighbours", "session", "speaker", "scale")
+    rows = [
+        (one.memory.id, f"{one.score:.3f}", *(f"{getattr(one.parts, name):.3f}" for name in names))
+        for one in answer.found
+    ]
+    show_table(["id", "score", *names], rows)
+    legs = [(leg.name, leg.hits, f"{leg.milliseconds:.1f}", leg.problem or "") for leg in answer.legs]
+    show_table(["leg", "hits", "ms", "why not"], legs or [("kept answer", "", "", "")])
+
+
 def said_by(memory: Memory) -> str:
     """Who said it, or where it is from, and the day."""
     source = None if memory.source is None else memory.source.path
     who = memory.speaker or source or memory.role or memory.agent or memory.type
     return f"{who}, {memory.created_at:%Y-%m-%d}"
+
+
+def _label(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not equals:
+        raise Refused("--label takes NAME=VALUE", where="labels")
+    return name, value
 
 
 def _in_utc(moment: datetime | None) -> datetime | None:

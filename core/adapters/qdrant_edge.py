@@ -24,7 +24,7 @@ from core.adapters.alias_file import AliasFiles
 from core.adapters.edge_hold import Hold
 from core.adapters.edge_shards import OpenShards
 from core.errors import Busy, Conflict, EngineError, Misconfigured, NotFound, Refused, Unavailable
-from core.model.point import PAYLOAD_FIELDS, Hit, Payload, Point, Stamp, Vector, as_rfc3339, unit_rows
+from core.model.point import PAYLOAD_FIELDS, Hit, Payload, Point, Stamp, Vector, as_rfc3339, label_value, unit_rows
 from core.model.query import Selection
 
 _VECTOR = "text"
@@ -333,6 +333,7 @@ def _filter(selection: Selection) -> edge.Filter:
     must: list[Any] = [_equals("tenant", selection.tenant)]
     must += [_equals(field, value) for field, value in filters.equalities.items()]
     must += [_equals("tags", tag) for tag in filters.tags_all]
+    must += [_equals("labels", label_value(*pair)) for pair in filters.labels.items()]
     if filters.tags_any:
         must.append(edge.FieldCondition(key="tags", match=edge.MatchAny(any=list(filters.tags_any))))
     if filters.min_importance is not None:

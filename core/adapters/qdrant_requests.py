@@ -21,7 +21,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from core.adapters.qdrant_aliases import Action, Assign, Rename
 from core.adapters.qdrant_failures import of_bad_value, of_broken_call, of_code, of_status
 from core.errors import BadAnswer, Misconfigured, Overloaded, Refused, Unavailable
-from core.model.point import PAYLOAD_FIELDS, Payload, Point
+from core.model.point import PAYLOAD_FIELDS, Payload, Point, label_value
 from core.model.query import Selection
 
 VECTOR = "text"
@@ -257,6 +257,7 @@ def condition(selection: Selection) -> models.Filter:
     must: list[Any] = [_equals("tenant", selection.tenant)]
     must += [_equals(name, value) for name, value in filters.equalities.items()]
     must += [_equals("tags", tag) for tag in filters.tags_all]
+    must += [_equals("labels", label_value(*pair)) for pair in filters.labels.items()]
     if filters.tags_any:
         must.append(models.FieldCondition(key="tags", match=models.MatchAny(any=list(filters.tags_any))))
     if filters.min_importance is not None:

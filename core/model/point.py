@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -28,6 +28,7 @@ PAYLOAD_FIELDS: dict[str, FieldKind] = {
     "role": "keyword",
     "type": "keyword",
     "tags": "keyword",
+    "labels": "keyword",
     "importance": "float",
     "created_at": "datetime",
     "expires_at": "datetime",
@@ -115,6 +116,10 @@ class Indexable(Protocol):
         """In their order."""
 
     @property
+    def labels(self) -> Mapping[str, Any]:
+        """By name."""
+
+    @property
     def importance(self) -> float:
         """Within 0..1."""
 
@@ -134,6 +139,7 @@ def payload_of(memory: Indexable, text_hash: str) -> Payload:
         "agent": memory.agent,
         "session": memory.session,
         "role": memory.role,
+        "labels": [label_value(*pair) for pair in sorted(memory.labels.items())] or None,
         "expires_at": None if memory.expires_at is None else as_rfc3339(memory.expires_at),
     }
     fields: dict[str, Any] = {
@@ -149,6 +155,11 @@ def payload_of(memory: Indexable, text_hash: str) -> Payload:
     }
     fields.update({name: value for name, value in optional.items() if value is not None})
     return Payload(memory.embedding_id, Stamp(memory.version, text_hash), fields)
+
+
+def label_value(name: str, value: str) -> str:
+    """A label as a point carries it: no two labels read the same."""
+    return f"{len(name)}:{name}={value}"
 
 
 def as_rfc3339(moment: datetime) -> str:

@@ -2,51 +2,55 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-import numpy as np
-
 from core.errors import NotFound, Refused
-from core.index.vectors import checked
-from core.model.generation import Generation
 from core.model.memory import Memory
-from core.model.point import Hit, Vector
-from core.model.query import Answer, Filters, Found, Selection
-from core.model.space import EmbeddingSpace, text_hash
+from core.model.query import Answer, Filters
+from core.model.ranking import CONVERSATIONS, Ranking
+from core.model.space import EmbeddingSpace
 from core.ports import Cache, Embedder, VectorIndex
+from core.read.answers import Answers
+from core.read.legs import KeywordLeg, Legs, VectorLeg
+from core.read.rates import Rates
+from core.read.search import Search, Wanted
+from core.read.standing import Standings
 from core.record import memories
 from core.record.database import Database
-from core.record.generations import live_generation
+from core.record.keywords import Frequencies
 from core.record.memories import Place, Position
 
-# Candidates are asked for again, twice as many, until enough of them are alive: at most this many.
-POOL = 2048
-FIRST_POOL = 32
-TOO_FAR_BEHIND = f"the index is far behind the record: of its first {POOL} hits most are gone; run the embed chore"
-GENERATION_KEPT = timedelta(seconds=1)
-QUERY_VECTOR_KEPT = timedelta(hours=1)
+DEADLINE = timedelta(seconds=10)
+THREADS = 8
 
 
 class Reader:
-    """Reads memories of any tenant. Thread-safe. `clock` tells how old the known generation is."""
+    """Reads memories of any tenant. Thread-safe; close it once. `clock` tells time that passes.
 
-    def __init__(
+    `ranking` is how a search ranks unless it says otherwise; both legs have `deadline` together; answers are
+    kept for `keep_answers`.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         database: Database,
         index: VectorIndex,
         cache: Cache,
         embedder_of: Callable[[EmbeddingSpace], Embedder],
         clock: Callable[[], float],
+        ranking: Ranking = CONVERSATIONS,
+        deadline: timedelta = DEADLINE,
+        threads: int = THREADS,
+        keep_answers: timedelta = timedelta(0),
     ) -> None:
         self._database = database
-        self._index = index
-        self._cache = cache
-        self._embedder_of = embedder_of
-        self._clock = clock
-        self._live: dict[str, tuple[float, Generation]] = {}
-        self._lock = threading.Lock()
+        self._ranking = ranking
+        self.rates = Rates(cache)
+        vector = VectorLeg(index, cache, embedder_of, self.rates)
+        self._legs = Legs(vector, KeywordLeg(database, Frequencies()), deadline, threads, clock)
+        answers = Answers(cache, keep_answers, self.rates)
+        self._search = Search(database, self._legs, Standings(database, clock), answers, clock)
 
     def get(self, tenant: str, memory_id: str) -> Memory:
         """One memory by id. Raises NotFound when it is deleted, expired or never was."""
@@ -72,76 +76,34 @@ class Reader:
         with self._database.tenant(tenant) as session:
             return memories.count(session, tenant)
 
-    def search(self, tenant: str, text: str, limit: int, filters: Filters) -> Answer:
-        """The memories nearest to a text, best first, none of them deleted, expired or another tenant's.
+    def search(
+        self,
+        tenant: str,
+        text: str,
+        limit: int,
+        filters: Filters,
+        ranking: Ranking | None = None,
+        around: int = 0,
+        min_score: float | None = None,
+    ) -> Answer:
+        """The memories that answer a text best. `text` has been through the text gate and is not blank.
 
-        `text` has been through the text gate and is not blank. The query is embedded in the space of
-        the collection it searches. Raises Transient when PostgreSQL, the index or the embedder is out
-        of reach.
+        `around` asks for passages of so many memories on each side of a hit. See `Search.search`.
         """
-        if limit < 1:
-            raise Refused("ask for at least one answer", where="limit")
-        generation = self._generation(tenant, fresh=False)
-        if generation is None:
-            return Answer(found=(), generation=0)
-        try:
-            found = self._search(generation, text, limit, filters)
-        except NotFound:
-            # The collection was dropped after a swap, or nothing has been indexed yet.
-            generation = self._generation(tenant, fresh=True) or generation
-            try:
-                found = self._search(generation, text, limit, filters)
-            except NotFound:
-                return Answer(found=(), generation=generation.number, degraded="nothing has been indexed yet")
-        return found
+        chosen = ranking or self._ranking
+        return self._search.search(
+            Wanted(
+                tenant=tenant,
+                text=text,
+                limit=limit,
+                filters=filters,
+                ranking=chosen,
+                around=around,
+                min_score=min_score,
+            )
+        )
 
-    def _search(self, generation: Generation, text: str, limit: int, filters: Filters) -> Answer:
-        with self._database.tenant(generation.tenant) as session:
-            keys = memories.keys(session)
-        vector = self._query_vector(generation.space, text, keys.hash_key)
-        selection = Selection(tenant=generation.tenant, filters=filters, alive_at=keys.moment)
-        pool = min(max(FIRST_POOL, 2 * limit), max(POOL, limit))
-        while True:
-            hits = self._index.search(generation.collection, vector, selection, pool)
-            found = self._records(generation.tenant, hits, filters)[:limit]
-            if len(found) >= limit or len(hits) < pool:
-                return Answer(found=tuple(found), generation=generation.number)
-            if pool >= max(POOL, limit):
-                return Answer(found=tuple(found), generation=generation.number, degraded=TOO_FAR_BEHIND)
-            pool = min(2 * pool, max(POOL, limit))
-
-    def _records(self, tenant: str, hits: Sequence[Hit], filters: Filters) -> list[Found]:
-        """The records behind hits that are alive and meet the filters now, in the order of the hits."""
-        if not hits:
-            return []
-        with self._database.tenant(tenant) as session:
-            records = memories.fetch_points(session, tenant, [hit.embedding_id for hit in hits])
-        return [
-            Found(memory=records[hit.embedding_id], score=hit.score)
-            for hit in hits
-            if hit.embedding_id in records and filters.meets(records[hit.embedding_id])
-        ]
-
-    def _query_vector(self, space: EmbeddingSpace, text: str, hash_key: bytes) -> Vector:
-        prepared = space.query_text(text)
-        key = f"query:{space.fingerprint}:{text_hash(prepared, hash_key)}"
-        cached = self._cache.get(key)
-        if cached is not None and len(cached) == 4 * space.dimensions:
-            return np.asarray(np.frombuffer(cached, dtype="<f4"), dtype=np.float32)
-        vector: Vector = checked(self._embedder_of(space), [prepared], "query").vectors[0]
-        self._cache.put(key, vector.astype("<f4").tobytes(), QUERY_VECTOR_KEPT)
-        return vector
-
-    def _generation(self, tenant: str, *, fresh: bool) -> Generation | None:
-        """The live generation, collection and space as one, known for a moment."""
-        now = self._clock()
-        with self._lock:
-            known = self._live.get(tenant)
-        if known is not None and not fresh and now - known[0] < GENERATION_KEPT.total_seconds():
-            return known[1]
-        with self._database.tenant(tenant) as session:
-            generation = live_generation(session, tenant)
-        if generation is not None:
-            with self._lock:
-                self._live[tenant] = (now, generation)
-        return generation
+    def close(self) -> None:
+        """End the threads of the legs and tell the cache what was counted."""
+        self._legs.close()
+        self.rates.tell()

@@ -17,11 +17,12 @@ from psycopg.types.json import Jsonb
 from core.errors import Misconfigured
 from core.model.memory import Draft, Memory, Source, embedding_id
 from core.record.database import Row, Session
+from core.record.keywords import put_terms
 from core.record.queries import query
 
 _COPY_TYPES = (
     *("text", "uuid", "text", "text", "text", "text", "text", "int8", "text", "text", "text", "text", "text"),
-    *("text[]", "jsonb", "jsonb", "float8", "jsonb", "timestamptz", "timestamptz"),
+    *("text[]", "jsonb", "jsonb", "float8", "jsonb", "timestamptz", "timestamptz", "int8"),
 )
 
 
@@ -77,7 +78,10 @@ class Keys:
 def store(session: Session, tenant: str, memory_id: str, draft: Draft) -> int | None:
     """Write one memory under `memory_id`; its new version, or None when all of it was there already."""
     row = session.execute(query("memory_store"), {"tenant": tenant, **_values(tenant, memory_id, draft)}).fetchone()
-    return None if row is None else int(row["version"])
+    if row is None:
+        return None
+    put_terms(session, tenant, {embedding_id(tenant, memory_id): draft})
+    return int(row["version"])
 
 
 def store_many(session: Session, tenant: str, drafts: Mapping[str, Draft]) -> dict[str, int]:
@@ -87,10 +91,11 @@ def store_many(session: Session, tenant: str, drafts: Mapping[str, Draft]) -> di
     session.execute(query("memory_incoming"))
     with session.cursor() as cursor, cursor.copy(query("memory_incoming_copy")) as copy:
         copy.set_types(_COPY_TYPES)
-        for memory_id, draft in drafts.items():
-            copy.write_row(tuple(_values(tenant, memory_id, draft).values()))
+        for number, (memory_id, draft) in enumerate(drafts.items()):
+            copy.write_row((*_values(tenant, memory_id, draft).values(), number))
     rows = session.execute(query("memory_store_incoming"), {"tenant": tenant}).fetchall()
     session.execute("DROP TABLE pg_temp.incoming")
+    put_terms(session, tenant, {embedding_id(tenant, row["id"]): drafts[row["id"]] for row in rows})
     return {row["id"]: int(row["version"]) for row in rows}
 
 

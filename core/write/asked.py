@@ -14,6 +14,8 @@ from core.write.text import Cleaner, clean_text, is_blank
 _FILTERS: dict[str, Rule] = {
     **dict.fromkeys(("scope", "project", "agent", "session", "role", "type"), rules.optional(rules.name)),
     **dict.fromkeys(("tags_any", "tags_all"), rules.tags),
+    "labels": rules.labels,
+    "tier": rules.optional(rules.tier),
     "min_importance": rules.optional(rules.importance),
     **dict.fromkeys(("created_from", "created_to"), rules.optional(rules.moment)),
 }

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from core.errors import Refused
-from core.model.memory import Source
+from core.model.memory import Source, Tier
 from core.write.json_values import INT64_MAX, INT64_MIN, path_of
 from core.write.text import Cleaner, has_controls, is_blank
 
@@ -109,6 +109,14 @@ def importance(value: object, where: str, _: Cleaner | None = None) -> float:
     if not 0 <= value <= 1:  # NaN is not within either
         raise Refused(f"{where} must be a finite number within 0..1", where=where)
     return float(value) + 0.0  # -0.0 becomes 0.0, as PostgreSQL compares them
+
+
+def tier(value: object, where: str, cleaner: Cleaner) -> str:
+    """One of the tiers a record can be in."""
+    named = text(value, where, cleaner)
+    if named not in get_args(Tier):
+        raise Refused(f"{where} is one of {', '.join(get_args(Tier))}", where=where)
+    return named
 
 
 def position(value: object, where: str, _: Cleaner | None = None) -> int:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from core.errors import BadAnswer, Conflict, NotFound
 from core.model.memory import Memory, embedding_id
-from core.model.point import Payload, Point, Stamp, Vector, as_rfc3339, payload_of
+from core.model.point import Payload, Point, Stamp, Vector, as_rfc3339, label_value, payload_of
 from core.model.query import Filters, Selection
 from core.ports import VectorIndex
 
@@ -31,12 +31,14 @@ HOSTILE_TENANTS = [
 # What random points carry, random questions ask, and random writers do.
 MOMENTS = st.integers(-2, 2).map(lambda step: NOW + timedelta(microseconds=step))
 TAGS = st.lists(st.sampled_from("abc"), max_size=3, unique=True).map(tuple)
+LABELS = st.sampled_from([{}, {"a": "b=c"}, {"a=b": "c"}, {"a": "b=c", "a=b": "c"}])
 FIELDS = st.fixed_dictionaries(
     {
         "tenant": st.sampled_from("tu"),
         "scope": st.sampled_from("ab"),
         "project": st.sampled_from(["a", "b", None]),
         "tags": TAGS,
+        "labels": LABELS,
         "importance": st.sampled_from([0.0, 0.1, 0.3, 1.0]),
         "created_at": MOMENTS,
         "expires_at": st.none() | MOMENTS,
@@ -48,6 +50,7 @@ FILTERS = st.builds(
     project=st.sampled_from(["a", None]),
     tags_any=TAGS,
     tags_all=st.sampled_from([(), (), ("a",), ("a", "b")]),
+    labels=st.sampled_from([{}, {}, {"a": "b=c"}, {"a=b": "c"}]),
     min_importance=st.sampled_from([None, 0.1, 0.3]),
     created_from=st.none() | MOMENTS,
     created_to=st.none() | MOMENTS,
@@ -117,6 +120,7 @@ def meets(fields: Mapping[str, Any], asked: Selection) -> bool:
         and all(fields.get(name) == value for name, value in wanted.equalities.items())
         and (not wanted.tags_any or not tags.isdisjoint(wanted.tags_any))
         and tags.issuperset(wanted.tags_all)
+        and {label_value(*pair) for pair in wanted.labels.items()} <= set(fields.get("labels", ()))
         and (wanted.min_importance is None or fields["importance"] >= wanted.min_importance)
         and (wanted.created_from is None or fields["created_at"] >= as_rfc3339(wanted.created_from))
         and (wanted.created_to is None or fields["created_at"] < as_rfc3339(wanted.created_to))

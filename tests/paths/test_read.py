@@ -117,13 +117,13 @@ def test_filters_are_judged_by_the_record_as_it_is_now(parts: Parts, reader: Rea
 
 
 def test_an_index_too_far_behind_is_said_to_be(parts: Parts, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.read.reader.POOL", 64)
+    monkeypatch.setattr("core.read.search.POOL", 64)
     dead = [Draft(id=f"dead{number}", content="green tea") for number in range(80)]
     list(parts.writer.write_many("t", [*dead, Draft(id="live", content="green tea and other words")]))
     parts.drain()
     parts.writer.delete_many("t", [str(draft.id) for draft in dead])
     answer = reader.search("t", "green tea", 5, Filters())
-    assert answer.found == ()
+    assert ids(answer) == ["live"]  # by its words
     assert answer.degraded is not None
     assert "behind" in answer.degraded
     parts.drain()

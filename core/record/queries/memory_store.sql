@@ -1,14 +1,19 @@
 -- as: app
 -- One memory, new or over an older version. Nothing is returned when all of it was there already.
+-- A turn without a position of its own comes after the last of its session.
 -- An excluded.created_at equal to now() was not given by the caller: the record keeps its own.
 INSERT INTO memory AS m (
     tenant, id, embedding_id, version, subject, scope, project, agent, session, position, speaker, role,
-    type, title, content, tags, labels, metadata, importance, source, expires_at, created_at)
+    type, title, content, tags, labels, metadata, importance, source, expires_at, created_at, place)
 VALUES (
     %(tenant)s, %(id)s, %(embedding_id)s, next_version(0), %(subject)s, %(scope)s, %(project)s, %(agent)s,
-    %(session)s, %(position)s, %(speaker)s, %(role)s, %(type)s, %(title)s, %(content)s, %(tags)s::text[],
+    %(session)s::text, %(position)s::bigint, %(speaker)s, %(role)s, %(type)s, %(title)s, %(content)s, %(tags)s::text[],
     %(labels)s, %(metadata)s, %(importance)s, %(source)s, %(expires_at)s,
-    coalesce(%(created_at)s::timestamptz, now()))
+    coalesce(%(created_at)s::timestamptz, now()),
+    coalesce(%(position)s::bigint, CASE WHEN %(session)s::text IS NOT NULL THEN
+        (SELECT coalesce(max(b.place), -1) + 1 FROM memory b
+         WHERE b.tenant = %(tenant)s AND b.thread = thread_of(%(session)s::text, NULL, NULL)
+           AND b.deleted_at IS NULL) END))
 ON CONFLICT (tenant, id) DO UPDATE
 SET version = next_version(m.version), subject = excluded.subject, scope = excluded.scope,
     project = excluded.project, agent = excluded.agent, session = excluded.session,
@@ -18,7 +23,10 @@ SET version = next_version(m.version), subject = excluded.subject, scope = exclu
     expires_at = excluded.expires_at, tier = 'warm', archive_uri = NULL, archive_sha256 = NULL,
     created_at = CASE WHEN m.deleted_at IS NULL AND excluded.created_at = now()
                       THEN m.created_at ELSE excluded.created_at END,
-    deleted_at = NULL, updated_at = now()
+    deleted_at = NULL, updated_at = now(),
+    place = CASE WHEN excluded.position IS NOT NULL THEN excluded.position
+                 WHEN m.session IS NOT DISTINCT FROM excluded.session AND m.place IS NOT NULL THEN m.place
+                 ELSE excluded.place END
 WHERE m.deleted_at IS NOT NULL
    OR (m.subject, m.scope, m.project, m.agent, m.session, m.position, m.speaker, m.role, m.type, m.title,
        m.content, m.tags, m.labels, m.metadata, m.importance, m.source, m.expires_at)

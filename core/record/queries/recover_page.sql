@@ -1,6 +1,6 @@
 -- as: app
 -- A page of the record in the order of point ids, tombstones included: what a point's payload is made of, no content.
-SELECT tenant, id, embedding_id, version, scope, project, agent, session, role, type, tags, importance,
+SELECT tenant, id, embedding_id, version, scope, project, agent, session, role, type, tags, labels, importance,
        expires_at, created_at, (extract(epoch FROM updated_at) * 1000000)::bigint AS moment,
        (deleted_at IS NULL AND tier <> 'archive') AS indexed
 FROM memory

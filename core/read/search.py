@@ -1,0 +1,233 @@
+"""The search: both legs side by side, merged, aged, seen in their conversations, made diverse, and read anew.
+
+The steps are DESIGN.md section 9. Whatever an index or a cache says, the record has the last word: what is
+answered was alive and met the filters when it was read, which is the last step.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from core.errors import EngineError, Refused
+from core.model.generation import Generation
+from core.model.point import Vector
+from core.model.query import Answer, Filters, Found, Parts
+from core.model.ranking import Ranking
+from core.read.answers import Answers, KeptAnswer, key_of
+from core.read.conversation import Ranked, with_conversation
+from core.read.decay import decayed
+from core.read.diversity import diverse
+from core.read.fusion import Pool, merged, stands
+from core.read.legs import KEYWORD, VECTOR, LegHits, Legs, Question
+from core.read.passages import passages_of
+from core.read.standing import Standing, Standings
+from core.record import memories
+from core.record.candidates import Candidate, candidates, change_mark
+from core.record.database import Database
+
+# A leg whose hits are mostly gone is asked again for twice as many, until enough are alive: at most this many.
+POOL = 2048
+TOO_FAR_BEHIND = f"the index is far behind the record: of its first {POOL} hits most are gone; run the embed chore"
+MOST_AROUND = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is searched for. `text` has been through the gate; `around`: passages with so many on each side."""
+
+    tenant: str
+    text: str
+    limit: int
+    filters: Filters
+    ranking: Ranking
+    around: int = 0
+    min_score: float | None = None
+
+
+class Search:
+    """Searches memories of any tenant. Thread-safe. `clock` tells time that passes."""
+
+    def __init__(
+        self, database: Database, legs: Legs, standings: Standings, answers: Answers, clock: Callable[[], float]
+    ) -> None:
+        self._database = database
+        self._legs = legs
+        self._standings = standings
+        self._answers = answers
+        self._clock = clock
+
+    def search(self, wanted: Wanted) -> Answer:
+        """The best memories for a text, none of them deleted, expired or another tenant's.
+
+        Raises Refused for a limit or a passage that makes no sense, Transient when PostgreSQL is out of reach;
+        what else is out of reach is said in the answer.
+        """
+        if wanted.limit < 1:
+            raise Refused("ask for at least one answer", where="limit")
+        if not 0 <= wanted.around <= MOST_AROUND:
+            raise Refused(f"around is within 0..{MOST_AROUND}", where="around")
+        standing = self._standings.of(wanted.tenant)
+        if standing.generation is None:
+            return Answer(found=(), generation=0)
+        key, change = self._key(wanted, standing)
+        answer = self._kept(wanted, standing, key, change) if key else None
+        if answer is None:
+            answer = self._searched(wanted, standing)
+            if key and answer.degraded is None:
+                points = tuple(one.memory.embedding_id for one in answer.found)
+                scores = tuple(one.score for one in answer.found)
+                self._answers.put(key, KeptAnswer(change, points, scores, tuple(one.parts for one in answer.found)))
+        return self._with_passages(answer, wanted)
+
+    def _key(self, wanted: Wanted, standing: Standing) -> tuple[str | None, int | None]:
+        if not self._answers.on or standing.generation is None:
+            return None, None
+        asked = (wanted.limit, wanted.filters, wanted.ranking, wanted.min_score)
+        with self._database.tenant(wanted.tenant) as session:
+            change = change_mark(session, wanted.tenant).change
+        return key_of(standing.generation, wanted.text, standing.hash_key, asked), change
+
+    def _kept(self, wanted: Wanted, standing: Standing, key: str, change: int | None) -> Answer | None:
+        kept = self._answers.get(key, change)
+        if kept is None or standing.generation is None:
+            return None
+        scored = dict(zip(kept.points, zip(kept.scores, kept.parts, strict=True), strict=True))
+        found = self._read(wanted, list(kept.points), {point: parts for point, (_, parts) in scored.items()})
+        if len(found) < len(kept.points):
+            return None
+        found = [replace(one, score=scored[one.memory.embedding_id][0]) for one in found]
+        return Answer(found=tuple(found), generation=standing.generation.number, cached=True)
+
+    def _searched(self, wanted: Wanted, standing: Standing) -> Answer:
+        generation, hits, known, behind = self._hits(wanted, standing)
+        ranked = self._ranked(wanted, hits, known, standing)
+        best = max((parts.bm25 or 0.0 for parts in ranked.parts.values()), default=0.0)
+        order = [
+            point
+            for point in sorted(ranked.parts, key=lambda one: _sooner(ranked.known[one], ranked.parts[one]))
+            if stands(ranked.parts[point], best, wanted.ranking)
+            and (wanted.min_score is None or ranked.parts[point].total >= wanted.min_score)
+        ]
+        order, undiverse = self._diverse(wanted, generation, hits, order, ranked)
+        found = self._read(wanted, order, ranked.parts)
+        legs = tuple(one.leg for one in hits.values())
+        problems = [one.leg.problem for one in hits.values() if one.leg.problem] + [behind, undiverse]
+        degraded = "; ".join(filter(None, problems)) or None
+        return Answer(found=tuple(found), generation=generation.number, degraded=degraded, legs=legs)
+
+    def _hits(
+        self, wanted: Wanted, standing: Standing
+    ) -> tuple[Generation, dict[str, LegHits], dict[uuid.UUID, Candidate], str | None]:
+        """Each leg's hits, enough of them alive or the leg dry; the records behind them; what is wrong with that."""
+        limits = dict.fromkeys(_legs_of(wanted.ranking), wanted.ranking.candidates(wanted.limit))
+        hits: dict[str, LegHits] = {}
+        missing = dict(limits)
+        while True:
+            standing, new = self._asked(wanted, standing, missing)
+            hits = {name: new.get(name) or hits[name] for name in limits}
+            points = sorted({point for one in hits.values() for point in one.scores})
+            with self._database.tenant(wanted.tenant) as session:
+                known = candidates(session, wanted.tenant, points, wanted.filters)
+            short = [
+                name
+                for name, one in hits.items()
+                if one.more and len(one.scores.keys() & known.keys()) < min(wanted.limit, limits[name])
+            ]
+            missing = {name: min(2 * limits[name], POOL) for name in short if limits[name] < POOL}
+            if not missing:
+                assert standing.generation is not None  # noqa: S101  it was there when the search began
+                return standing.generation, hits, known, TOO_FAR_BEHIND if short else None
+            limits |= missing
+
+    def _asked(self, wanted: Wanted, standing: Standing, limits: dict[str, int]) -> tuple[Standing, dict[str, LegHits]]:
+        """The hits of these legs. A collection that is gone was dropped after a swap: the record is asked once more."""
+        new = self._legs.run(self._question(wanted, standing), standing.generation, limits)
+        if VECTOR in new and new[VECTOR].gone:
+            fresh = self._standings.of(wanted.tenant, fresh=True)
+            if fresh.generation is not None:
+                standing = fresh
+                again = {VECTOR: limits[VECTOR]}
+                new |= self._legs.run(self._question(wanted, standing), standing.generation, again)
+        return standing, new
+
+    def _question(self, wanted: Wanted, standing: Standing) -> Question:
+        return Question(
+            tenant=wanted.tenant,
+            text=wanted.text,
+            filters=wanted.filters,
+            hash_key=standing.hash_key,
+            alive_at=standing.now(self._clock()),
+        )
+
+    def _ranked(
+        self, wanted: Wanted, hits: dict[str, LegHits], known: dict[uuid.UUID, Candidate], standing: Standing
+    ) -> Ranked:
+        scores = {
+            name: {point: score for point, score in one.scores.items() if point in known} if one.ran else None
+            for name, one in hits.items()
+        }
+        ranking, now = wanted.ranking, standing.now(self._clock())
+        parts = merged(Pool(scores.get(VECTOR), scores.get(KEYWORD)), ranking)
+        if ranking.decay_half_life is not None:
+            parts = {point: replace(one, decay=decayed(known[point], ranking, now)) for point, one in parts.items()}
+        ranked = Ranked({point: known[point] for point in parts}, parts)
+        if not ranking.looks_around or not parts:
+            return ranked
+        asked = hits[KEYWORD].asked if KEYWORD in hits else None
+        with self._database.tenant(wanted.tenant) as session:
+            return with_conversation(session, wanted.tenant, ranked, asked, wanted.filters, ranking, wanted.text)
+
+    def _diverse(
+        self,
+        wanted: Wanted,
+        generation: Generation,
+        hits: dict[str, LegHits],
+        order: list[uuid.UUID],
+        ranked: Ranked,
+    ) -> tuple[list[uuid.UUID], str | None]:
+        """The order with what repeats a better one moved down, and why that could not be done."""
+        if wanted.ranking.mmr >= 1 or VECTOR not in hits or not hits[VECTOR].ran:
+            return order, None
+        head = order[: wanted.ranking.candidates(wanted.limit)]
+        try:
+            vectors = self._legs.vector.vectors(generation, head)
+        except EngineError as problem:
+            return order, f"answers may repeat each other: {problem.message}"
+        known: list[Vector | None] = [vectors.get(point) for point in head]
+        chosen = diverse([ranked.parts[point].total for point in head], known, wanted.ranking.mmr, len(head))
+        return [head[index] for index in chosen] + order[len(head) :], None
+
+    def _read(self, wanted: Wanted, order: Sequence[uuid.UUID], parts: Mapping[uuid.UUID, Parts]) -> list[Found]:
+        """The first `limit` records of an order that are alive and meet the filters now."""
+        found: list[Found] = []
+        for start in range(0, len(order), wanted.limit):
+            piece = order[start : start + wanted.limit]
+            with self._database.tenant(wanted.tenant) as session:
+                records = memories.fetch_points(session, wanted.tenant, piece)
+            found += [
+                Found(memory=records[point], score=parts[point].total, parts=parts[point])
+                for point in piece
+                if point in records and wanted.filters.meets(records[point])
+            ]
+            if len(found) >= wanted.limit:
+                break
+        return found[: wanted.limit]
+
+    def _with_passages(self, answer: Answer, wanted: Wanted) -> Answer:
+        if wanted.around < 1 or not answer.found:
+            return answer
+        with self._database.tenant(wanted.tenant) as session:
+            passages = passages_of(session, wanted.tenant, answer.found, wanted.around, wanted.filters)
+        return replace(answer, passages=passages)
+
+
+def _legs_of(ranking: Ranking) -> list[str]:
+    """The legs that weigh anything: one that does not is not asked."""
+    return [name for name, weight in ((VECTOR, ranking.vector), (KEYWORD, ranking.keyword)) if weight > 0]
+
+
+def _sooner(known: Candidate, parts: Parts) -> tuple[float, float, str]:
+    """The better first, then the newer."""
+    return -parts.total, -known.created_at.timestamp(), known.id
