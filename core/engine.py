@@ -51,6 +51,9 @@ class Models(Protocol):
     def batches_of(self, space: EmbeddingSpace) -> BatchEmbedder | None:
         """The batch jobs of a space's model; None: it has none."""
 
+    def cooling(self) -> frozenset[str]:
+        """Fingerprints of the spaces whose provider cools down now."""
+
     def named(self, name: str, dimensions: int | None = None) -> Embedder:
         """A model by its name in the settings or at the default's provider, at another width if one is given."""
 
@@ -84,6 +87,7 @@ class Engine:
         self._index = stores.index
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
+        self._cooling = stores.models.cooling
         self._loads = stores.loads
         self._database = stores.database
         today = partial(tokens_today, stores.database, stores.models.default.space)
@@ -196,4 +200,5 @@ class Engine:
             retry_wait=self.settings.retry_wait,
             loads=self._loads,
             budget=self._budget,
+            cooling=self._cooling,
         )

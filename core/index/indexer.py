@@ -18,6 +18,7 @@ from core.index.known import KnownVectors
 from core.index.packing import LearnedLimits
 from core.index.places import Places
 from core.index.texts_under_way import TextsUnderWay
+from core.index.throttled import in_turn
 from core.index.vectors import embed_all
 from core.model.batch import Wanted
 from core.model.generation import Generation
@@ -201,7 +202,7 @@ class Indexer:
         if batch.defer:
             self._defer(batch, missing)
             return
-        embedder = self._embedder_of(batch.generation.space)
+        embedder = in_turn(self._embedder_of(batch.generation.space), batch.generation.tenant)
         hashes = {memory_id: batch.payloads[memory_id].stamp.text_hash for memory_id in missing}
         distinct = {hashes[memory_id]: text for memory_id, text in missing.items()}
         embedded = embed_all(embedder, distinct, self._learned)

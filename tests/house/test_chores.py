@@ -9,7 +9,7 @@ COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "report"}
 MORE_TESTS = {
     *("batch_lane_endings", "batch_lane_killed"),
-    *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled"),
+    *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
 }
 
 
