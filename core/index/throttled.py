@@ -29,6 +29,11 @@ class Throttling:
     quota: Quota
 
 
+def bulk_slots(quota: Quota) -> int | None:
+    """How many requests for documents may be under way at once; None: any number."""
+    return int(quota.rooms("bulk", 1.0)[2][1]) or None
+
+
 class ThrottledEmbedder:
     """An `Embedder` around another: each request waits for its turn, and a refusal for load is told to all.
 
@@ -39,7 +44,8 @@ class ThrottledEmbedder:
         self._embedder = embedder
         self._throttling = throttling
         self._sleep = sleep
-        self._turns = Turns(throttling.quota.at_once)
+        # What is kept for queries is not for documents: who was let in here would wait at the throttle, by estimates.
+        self._turns = Turns(bulk_slots(throttling.quota))
 
     @property
     def space(self) -> EmbeddingSpace:
