@@ -81,9 +81,7 @@ class Engine:
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
         self._reader = Reader(stores.database, stores.index, stores.cache, stores.models.of, time.monotonic)
-        self._indexer = Indexer(
-            stores.database, self._outbox, stores.index, stores.models.of, results=BatchVectors(stores.database)
-        )
+        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of)
         self._index = stores.index
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
