@@ -72,6 +72,9 @@ class Models(Protocol):
     def batches_of(self, space: EmbeddingSpace) -> BatchEmbedder | None:
         """The batch jobs of a space's model; None: it has none."""
 
+    def cooling(self) -> frozenset[str]:
+        """Fingerprints of the spaces whose provider cools down now."""
+
     def named(self, name: str, dimensions: int | None = None) -> Embedder:
         """A model by its name in the settings or at the default's provider, at another width if one is given."""
 
@@ -103,12 +106,12 @@ class Engine:
         self._outbox = Outbox(stores.database, settings.lease)
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
-        results = BatchVectors(stores.database)
         self._indexer = Indexer(
-            stores.database, self._outbox, stores.index, stores.models.of, known=self._known, results=results
+            stores.database, self._outbox, stores.index, stores.models.of, known=self._known
         )
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
+        self._cooling = stores.models.cooling
         self._stores = stores
         self._reader = Reader(
             stores.database,
@@ -379,4 +382,5 @@ class Engine:
             retry_wait=self.settings.retry_wait,
             loads=self._loads,
             budget=self._budget,
+            cooling=self._cooling,
         )

@@ -62,6 +62,14 @@ class Embedder(Protocol):
         """Give back what is held."""
 
 
+@runtime_checkable
+class TakesTurns(Protocol):
+    """An embedder that keeps tenants from crowding each other out; implemented where there are limits to share."""
+
+    def of_tenant(self, tenant: str) -> Embedder:
+        """The same embedder, asked in this tenant's turn."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
     """What a batch job takes: inputs, and bytes of its file; `tokens` (estimated) may wait in all jobs at once."""

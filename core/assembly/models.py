@@ -78,6 +78,12 @@ class SpaceModels:
             chosen = chosen.model_copy(update={"dimensions": dimensions})
         return self._kept(chosen)
 
+    def cooling(self) -> frozenset[str]:
+        """Fingerprints of the spaces whose provider asked for less, and that time is not over."""
+        with self._lock:
+            opened = list(self._open.items())
+        return frozenset(name for name, one in opened if isinstance(one, ThrottledEmbedder) and one.cools)
+
     def batches_of(self, space: EmbeddingSpace) -> BatchEmbedder | None:
         """The batch jobs of a space's model; None: it has none. Raises Misconfigured as `of` does."""
         self.of(space)

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,6 +29,9 @@ from core.record.outbox import Outbox
 SAMPLE = 20
 # Entries that wait together, from which a load counts as bulk: more than an index builds in passing.
 BULK = 20_000
+# How long a step waits at a time, and in all its threads together, for providers that cool down.
+COOLING_SECONDS = 0.5
+LONGEST_COOLING = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +89,8 @@ class Report:
 class EmbedWork:
     """What a step works with. `batch` entries are claimed at a time, by `workers` threads.
 
-    `check` is called between batches; what it raises ends the step once the batches under way are done.
+    `check` is called between batches; what it raises ends the step once the batches under way are done. `cooling`
+    names the spaces (fingerprints) whose provider cools down: their work is left out until that is over.
     """
 
     outbox: Outbox
@@ -98,6 +102,7 @@ class EmbedWork:
     loads: BulkLoads | None = None
     budget: Budget | None = None
     check: Callable[[], None] = lambda: None
+    cooling: Callable[[], Collection[str]] = frozenset
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
 
@@ -157,6 +162,7 @@ class _Run:
         self._work = work
         self._portion = portion
         self._left = portion.records
+        self._cooled = 0.0
         self._collections: set[str] = set()
         self._patience = Patience(work.clock, work.chance)
         self._lock = threading.Lock()
@@ -167,7 +173,10 @@ class _Run:
             while not self.stop.is_set():
                 if not self._go_on():
                     return
-                claim = self._claim()
+                without = self._work.cooling()
+                claim = self._claim(without)
+                if claim is None and without and self._waits_for_a_provider():
+                    continue
                 if claim is None:
                     return
                 self._bring(claim)
@@ -183,6 +192,29 @@ class _Run:
         except Transient as problem:
             self._postpone(problem)
         return not self.stop.is_set()
+
+    def _waits_for_a_provider(self) -> bool:
+        """Nothing can be claimed while a provider cools down. True: a little was waited, ask again."""
+        if self.stop.is_set() or not self._has_work():
+            return False
+        with self._lock:
+            self._cooled += COOLING_SECONDS
+            if self._cooled > LONGEST_COOLING:
+                self.report = replace(self.report, postponed="the provider asks for less", done=False)
+                return False
+            self.report = replace(self.report, done=False)
+        self.stop.wait(COOLING_SECONDS)
+        return True
+
+    def _has_work(self) -> bool:
+        with self._lock:
+            if self._left < 1:
+                return False
+        try:
+            return any(one.to_do for one in self._work.outbox.backlog([self.report.tenant]))
+        except Transient as problem:
+            self._postpone(problem)
+            return False
 
     def end_load(self) -> None:
         """After the last portion, also of a run that was no bulk load: one that was killed may have begun it."""
@@ -204,7 +236,7 @@ class _Run:
             except (Transient, NotFound) as problem:
                 self._postpone(problem)
 
-    def _claim(self) -> Claim | None:
+    def _claim(self, without: Collection[str]) -> Claim | None:
         with self._lock:
             wanted = min(self._work.batch, self._left)
             self._left -= wanted
@@ -213,7 +245,7 @@ class _Run:
         try:
             if self._work.budget is not None and (reason := self._work.budget.used_up()) is not None:
                 raise Overloaded(reason)
-            claim = self._work.outbox.claim(self._work.new_id(), wanted, [self.report.tenant])
+            claim = self._work.outbox.claim(self._work.new_id(), wanted, [self.report.tenant], list(without))
         except Transient as problem:
             self._postpone(problem)
             return None

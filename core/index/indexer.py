@@ -18,6 +18,7 @@ from core.index.known import KnownVectors
 from core.index.packing import LearnedLimits
 from core.index.places import Places
 from core.index.texts_under_way import TextsUnderWay
+from core.index.throttled import in_turn
 from core.index.vectors import embed_all
 from core.model.batch import Wanted
 from core.model.generation import Generation
@@ -30,6 +31,7 @@ from core.model.use import Use
 from core.model.version import CEILING
 from core.ports import Embedder, VectorIndex
 from core.record import memories
+from core.record.batch_jobs import batch_vectors
 from core.record.database import Database, Session
 from core.record.outbox import Outbox, enqueue
 from core.record.uses import add_use
@@ -75,6 +77,7 @@ class _Batch:
     wanted: dict[str, Memory]
     unwanted: dict[str, int]
     defer: bool = False
+    came: dict[str, Vector] = field(default_factory=dict)
     payloads: dict[str, Payload] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     same_text: set[str] = field(default_factory=set)
@@ -99,8 +102,8 @@ class _Batch:
 class Indexer:
     """Brings claimed entries into their generation's collection. Thread-safe; holds no state of a batch.
 
-    Vectors of `known` sources were paid for before, and count as reused; those of `results` were embedded for
-    just these entries, by a batch job.
+    Vectors of `known` sources were paid for before, and count as reused; those that came by batch jobs were
+    embedded for just these entries.
     """
 
     def __init__(
@@ -110,14 +113,12 @@ class Indexer:
         index: VectorIndex,
         embedder_of: Callable[[EmbeddingSpace], Embedder],
         known: Sequence[KnownVectors] = (),
-        results: KnownVectors | None = None,
     ) -> None:
         self._database = database
         self._outbox = outbox
         self._index = index
         self._embedder_of = embedder_of
         self._known = known
-        self._results = results
         self._places = Places(index)
         self._under_way = TextsUnderWay(PATIENCE)
         self._learned = LearnedLimits()
@@ -144,19 +145,21 @@ class Indexer:
     def _read(self, claim: Claim) -> _Batch:
         ids = entries_of(claim)
         tenant = claim.generation.tenant
+        space = claim.generation.space
         with self._database.tenant(tenant) as session:
             hash_key = memories.keys(session).hash_key
             wanted, unwanted = memories.fetch_to_index(session, tenant, ids)
-        batch = _Batch(claim, wanted, unwanted)
+            batch = _Batch(claim, wanted, unwanted)
+            for memory_id, memory in wanted.items():
+                text = space.document_text(memory.title, memory.content)
+                batch.texts[memory_id] = text
+                batch.payloads[memory_id] = payload_of(memory, text_hash(text, hash_key))
+            hashes = {payload.stamp.text_hash for payload in batch.payloads.values()}
+            batch.came = batch_vectors(session, claim.generation, sorted(hashes))
         for memory_id in set(ids) - wanted.keys() - unwanted.keys():
             # Purged: no version is left to compare with. Should the id be written again meanwhile, the
             # second look finds it and brings it back.
             batch.unwanted[memory_id] = CEILING - 1
-        space = claim.generation.space
-        for memory_id, memory in wanted.items():
-            text = space.document_text(memory.title, memory.content)
-            batch.texts[memory_id] = text
-            batch.payloads[memory_id] = payload_of(memory, text_hash(text, hash_key))
         return batch
 
     def _set_aside_killers(self, batch: _Batch) -> None:
@@ -201,7 +204,7 @@ class Indexer:
         if batch.defer:
             self._defer(batch, missing)
             return
-        embedder = self._embedder_of(batch.generation.space)
+        embedder = in_turn(self._embedder_of(batch.generation.space), batch.generation.tenant)
         hashes = {memory_id: batch.payloads[memory_id].stamp.text_hash for memory_id in missing}
         distinct = {hashes[memory_id]: text for memory_id, text in missing.items()}
         embedded = embed_all(embedder, distinct, self._learned)
@@ -235,7 +238,10 @@ class Indexer:
         batch.drop(set(missing))
 
     def _reuse(self, batch: _Batch) -> None:
-        """Take vectors already paid for: of the same texts in the collection, then wherever one is kept."""
+        """Take what came by batch jobs, then what was paid for before: of the same texts in the collection, or kept."""
+        for memory_id in batch.texts:
+            if (came := batch.came.get(batch.payloads[memory_id].stamp.text_hash)) is not None:
+                batch.vectors[memory_id] = came
         hashes = {
             memory_id: batch.payloads[memory_id].stamp.text_hash
             for memory_id in batch.texts
@@ -248,9 +254,6 @@ class Indexer:
         for source in self._known:
             if missing := sorted(set(hashes.values()) - known.keys()):
                 known.update(source.vectors_of_texts(generation, missing))
-        if self._results is not None and (missing := sorted(set(hashes.values()) - known.keys())):
-            came = self._results.vectors_of_texts(generation, missing)
-            batch.vectors.update({memory_id: came[one] for memory_id, one in hashes.items() if one in came})
         reused = {memory_id: known[one] for memory_id, one in hashes.items() if one in known}
         batch.spared += sum(estimated_tokens(batch.texts[memory_id]) for memory_id in reused)
         batch.vectors.update(reused)

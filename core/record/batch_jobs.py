@@ -256,12 +256,17 @@ class BatchVectors:
 
     def vectors_of_texts(self, generation: Generation, hashes: Sequence[str]) -> dict[str, Vector]:
         """Those of `hashes` that are kept, of the generation's tenant and in its space. Raises as the record does."""
-        space = generation.space
-        values = {"tenant": generation.tenant, "fingerprint": space.fingerprint, "hashes": list(hashes)}
         with self._database.tenant(generation.tenant) as session:
-            rows = session.execute(query("batch_vectors"), values).fetchall()
-        found = {row["text_hash"]: np.frombuffer(row["vector"], dtype="<f4").astype(np.float32) for row in rows}
-        return {text_hash: vector for text_hash, vector in found.items() if vector.shape == (space.dimensions,)}
+            return batch_vectors(session, generation, hashes)
+
+
+def batch_vectors(session: Session, generation: Generation, hashes: Sequence[str]) -> dict[str, Vector]:
+    """Vectors that came by batch jobs, by text hash: of the generation's tenant and in its space."""
+    space = generation.space
+    values = {"tenant": generation.tenant, "fingerprint": space.fingerprint, "hashes": list(hashes)}
+    rows = session.execute(query("batch_vectors"), values).fetchall()
+    found = {row["text_hash"]: np.frombuffer(row["vector"], dtype="<f4").astype(np.float32) for row in rows}
+    return {text_hash: vector for text_hash, vector in found.items() if vector.shape == (space.dimensions,)}
 
 
 def _job_of(row: Row) -> BatchJob:

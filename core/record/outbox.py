@@ -28,8 +28,8 @@ class Outbox:
     ) -> Claim | None:
         """A batch of the generation whose turn it is, leased to `owner`; None: nothing can be claimed now.
 
-        `tenants` None means all; `without` are left out (their index is busy, their provider cools
-        down). Online writes go before backfill, and tenants take turns.
+        `tenants` None means all; generations in the spaces of `without` (fingerprints) are left out: their
+        provider cools down. Online writes go before backfill, and tenants take turns.
         """
         with self._database.across() as session:
             names = None if tenants is None else list(tenants)

@@ -28,8 +28,10 @@ from core.assembly import open_engine
 from core.assembly.stores import prepare_record, stop_embedded
 from core.batch.embed import Portion, step
 from core.index.packing import LearnedLimits
+from core.index.throttled import bulk_slots
 from core.index.vectors import embed_all
 from core.model.memory import Draft
+from core.model.quota import Quota
 from core.settings import load_settings
 from tests.bench.limits import timed
 from tests.bench.texts import texts
@@ -97,7 +99,11 @@ def enumerate_text(part: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def drain(port: int, contents: Sequence[str], latency: float, at_once: int, size: int) -> dict[str, Any]:
-    """Records a second of a drain while the provider takes its time, beside concurrency / latency x batch."""
+    """Records a second of a drain while the provider takes its time, beside concurrency / latency x batch.
+
+    The concurrency is what documents may have: a part of the slots is kept for queries. What a bare client gets at
+    that concurrency and batch says how much of the ideal this machine, and the provider on it, can do.
+    """
     with tempfile.TemporaryDirectory(prefix="memory-bench-") as home:
         settings = load_settings(
             home=Path(home) / "home",
@@ -121,9 +127,34 @@ def drain(port: int, contents: Sequence[str], latency: float, at_once: int, size
                 spent = timed(lambda: step(engine.embed_work(), Portion(tenant="bench", records=len(contents))))
         finally:
             stop_embedded(settings)
-    rate, ideal = len(contents) / spent, at_once / latency * size
-    shown = {"latency_ms": latency * 1000, "at_once": at_once, "batch": size}
-    return {**shown, "records_per_s": round(rate), "ideal_per_s": round(ideal), "share": round(rate / ideal, 3)}
+    slots = bulk_slots(Quota(at_once=at_once, kept_for_queries=settings.embedding_kept_for_queries)) or at_once
+    rate, ideal, bare = len(contents) / spent, slots / latency * size, bare_rate(port, contents, slots, size)
+    return {
+        "latency_ms": latency * 1000,
+        "at_once": at_once,
+        "for_documents": slots,
+        "batch": size,
+        "records_per_s": round(rate),
+        "ideal_per_s": round(ideal),
+        "share": round(rate / ideal, 3),
+        "bare_client_per_s": round(bare),
+        "share_of_bare_client": round(rate / bare, 3),
+    }
+
+
+def bare_rate(port: int, contents: Sequence[str], at_once: int, size: int) -> float:
+    """Texts a second of the bare client, so many requests at once and nothing else to do."""
+    bare = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="k", max_retries=0)
+    parts = [list(contents[start : start + size]) for start in range(0, len(contents), size)]
+
+    def ask(part: list[str]) -> None:
+        assert len(bare.embeddings.create(input=part, model=MODEL, dimensions=WIDTH).data) == len(part)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        ask(parts[0])
+        spent = timed(lambda: list(pool.map(ask, parts)))
+    bare.close()
+    return len(contents) / spent
 
 
 def main() -> None:

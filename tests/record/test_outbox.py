@@ -187,14 +187,19 @@ def test_tenants_take_turns(writer: Writer, outbox: Outbox) -> None:
     assert served == served[:3] * 3
 
 
-def test_claims_keep_to_the_tenants_named_and_without_those_left_out(writer: Writer, outbox: Outbox) -> None:
-    for tenant in ("a", "b", "c"):
+def test_claims_keep_to_the_tenants_named_and_without_the_spaces_left_out(
+    writer: Writer, outbox: Outbox, admin: Admin, space: EmbeddingSpace
+) -> None:
+    for tenant in ("a", "b"):
         write(writer, tenant, "m")
     assert claimed(outbox, ONE, tenants=["b"]).generation.tenant == "b"
     assert outbox.claim(ONE, 10, ["b"]) is None
-    claim = outbox.claim(ONE, 10, None, without=["a"])
+    admin.execute("UPDATE generation SET fingerprint = 'elsewhere' WHERE tenant = 'a'")
+    write(writer, "b", "n")
+    assert outbox.claim(ONE, 10, None, without=["elsewhere", space.fingerprint]) is None
+    claim = outbox.claim(ONE, 10, None, without=["elsewhere"])
     assert claim is not None
-    assert claim.generation.tenant == "c"
+    assert claim.generation.tenant == "b"
 
 
 def test_online_writes_go_before_backfill(writer: Writer, outbox: Outbox, database: Database, admin: Admin) -> None:

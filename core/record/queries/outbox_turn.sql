@@ -16,7 +16,7 @@ WHERE (tenant, number) = (
     ) AS first
     WHERE g.state <> 'dropped' AND g.dropping_at IS NULL
       AND (%(tenants)s::text[] IS NULL OR g.tenant = ANY (%(tenants)s::text[]))
-      AND NOT (g.tenant = ANY (%(without)s::text[]))
+      AND NOT (g.fingerprint = ANY (%(without)s::text[]))
     ORDER BY first.lane, g.served_at
     LIMIT 1
 )
