@@ -20,6 +20,7 @@ from core.model.ranking import Ranking
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
 from core.ports import BulkLoads, Cache, Embedder, VectorIndex
+from core.read.context import Context, Order, context_of
 from core.read.reader import Reader
 from core.record.database import Database
 from core.record.memories import Place, Position
@@ -142,6 +143,19 @@ class Engine:
         return self._reader.search(
             admit_tenant(tenant), admit_query(text), limit, chosen, ranking=ranking, around=around, min_score=min_score
         )
+
+    def context(
+        self,
+        tenant: str,
+        text: str,
+        budget: int = 2000,
+        limit: int = 20,
+        filters: Filters | None = None,
+        around: int = 0,
+        order: Order = "best",
+    ) -> Context:
+        """What answers a text, as a block for a prompt within a token budget. See `core.read.context`."""
+        return context_of(self.search(tenant, text, limit, filters, around=around), budget, order)
 
     def backlog(self, tenants: Sequence[str] | None = None) -> Sequence[Backlog]:
         """Records, waiting and set-aside work of each tenant (all of them, or those named)."""
