@@ -21,6 +21,7 @@ from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
 from core.ports import BulkLoads, Cache, Embedder, VectorIndex
 from core.read.context import Context, Order, context_of
+from core.read.health import Health, health_of
 from core.read.reader import Reader
 from core.record.database import Database
 from core.record.memories import Place, Position
@@ -85,6 +86,7 @@ class Engine:
         self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of)
         self._loads = stores.loads
         self._database = stores.database
+        self._index = stores.index
         today = partial(tokens_today, stores.database, stores.models.default.space)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 
@@ -185,6 +187,10 @@ class Engine:
     def cache_rates(self) -> Mapping[str, tuple[int, int]]:
         """Look-ups and hits of each kind of cache, of all processes, as far as they have told."""
         return self._reader.rates.rates()
+
+    def health(self) -> Health:
+        """Whether the stores a search needs can be reached, and how fast. Never raises for one that cannot."""
+        return health_of(self._database, self._index)
 
     def close(self) -> None:
         """End the engine's own threads. The stores are closed by whoever opened them."""
