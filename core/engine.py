@@ -37,6 +37,8 @@ from core.model.snapshot import SnapshotRules
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
 from core.ports import BatchEmbedder, BlobStore, BulkLoads, Cache, Embedder, Locks, VectorIndex
+from core.read.context import Context, Order, context_of
+from core.read.health import Health, health_of
 from core.read.reader import Reader
 from core.record.backfill import Backfill
 from core.record.batch_jobs import BatchJobs, BatchVectors
@@ -130,6 +132,7 @@ class Engine:
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
+        self._index = stores.index
         today = partial(tokens_today, stores.database, stores.models.default.space)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 
@@ -188,6 +191,19 @@ class Engine:
         return self._reader.search(
             admit_tenant(tenant), admit_query(text), limit, chosen, ranking=ranking, around=around, min_score=min_score
         )
+
+    def context(
+        self,
+        tenant: str,
+        text: str,
+        budget: int = 2000,
+        limit: int = 20,
+        filters: Filters | None = None,
+        around: int = 0,
+        order: Order = "best",
+    ) -> Context:
+        """What answers a text, as a block for a prompt within a token budget. See `core.read.context`."""
+        return context_of(self.search(tenant, text, limit, filters, around=around), budget, order)
 
     def backlog(self, tenants: Sequence[str] | None = None) -> Sequence[Backlog]:
         """Records, waiting and set-aside work of each tenant (all of them, or those named)."""
@@ -365,6 +381,10 @@ class Engine:
     def cache_rates(self) -> Mapping[str, tuple[int, int]]:
         """Look-ups and hits of each kind of cache, of all processes, as far as they have told."""
         return self._reader.rates.rates()
+
+    def health(self) -> Health:
+        """Whether the stores a search needs can be reached, and how fast. Never raises for one that cannot."""
+        return health_of(self._database, self._index)
 
     def close(self) -> None:
         """End the engine's own threads. The stores are closed by whoever opened them."""

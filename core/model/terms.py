@@ -141,7 +141,8 @@ def _word(word: str, language: str, named: bool) -> tuple[tuple[str, ...], ...]:
         if part in stops:
             continue
         exact, stemmed = fold(part), fold(stem(part[:MAX_TERM], language))
-        made.append((exact,) if exact == stemmed else (exact, stemmed))
+        if exact:  # marks alone fold to nothing
+            made.append((exact,) if stemmed in {exact, ""} else (exact, stemmed))
     return tuple(made)
 
 

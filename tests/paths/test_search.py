@@ -18,6 +18,7 @@ from core.errors import Transient, Unavailable
 from core.model.memory import Draft
 from core.model.query import Answer, Filters
 from core.model.ranking import CONVERSATIONS, PLAIN, Ranking
+from core.read.health import health_of
 from core.read.reader import Reader
 from core.record.database import Database, Limits
 from tests.batch.conftest import Parts, assembled
@@ -132,12 +133,21 @@ def test_a_dead_index_and_a_dead_cache_together_leave_an_answer(parts: Parts, tm
 
 
 def test_without_the_record_there_is_no_answer(parts: Parts) -> None:
-    gone = Database("postgresql://nobody@127.0.0.1:1/none", Limits())
+    gone = Database("postgresql://nobody@127.0.0.1:1/none", Limits(connect=timedelta(seconds=1)))
     gone.open()
     reader = Reader(gone, parts.index, NoCache(), lambda space: parts.embedder, time.monotonic)
     with pytest.raises(Transient):
         reader.search("t", "green tea", 5, Filters())
     gone.close()
+
+
+def test_health_tells_which_store_is_out_of_reach(parts: Parts) -> None:
+    gone = Database("postgresql://nobody@127.0.0.1:1/none", Limits(connect=timedelta(seconds=1)))
+    gone.open()
+    fine, broken = health_of(parts.database, parts.index), health_of(gone, parts.index)
+    gone.close()
+    assert (fine.answers, fine.problems) == (True, {})
+    assert (broken.answers, set(broken.problems)) == (False, {"record"})
 
 
 def test_a_kept_answer_is_used_until_anything_changes(parts: Parts) -> None:

@@ -1,0 +1,54 @@
+"""What words a text is found by."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.model.terms import MAX_TERM, terms_asked, terms_of
+from core.read.speakers import Naming
+
+
+def test_words_stand_beside_their_stems_without_case_accents_and_widths() -> None:
+    assert set(terms_of("Ｃａｆé RUNNING größer").counts) == {"cafe", "running", "run", "grosser"}
+
+
+def test_stop_words_are_left_out_and_names_are_not() -> None:
+    assert set(terms_of("what was it that An said to IT?").counts) == {"an", "said", "it"}
+    assert set(terms_asked("The Who")) == {"who"}
+    assert set(terms_asked("to be or not")) == {"to", "be", "or", "not"}
+
+
+def test_scripts_without_spaces_give_grams_and_mixed_runs_are_cut_apart() -> None:
+    assert set(terms_of("GitHub备份").counts) == {"github", "备份", "备", "份"}
+    assert set(terms_asked("备份失败")) == {"备份", "份失", "失败"}
+    assert "สวั" in terms_of("สวัสดี").counts
+    assert terms_asked("茶") == {"茶": 1.0}
+
+
+def test_a_language_that_is_named_decides_over_the_text() -> None:
+    assert "hous" in terms_of("houses", "en").counts
+    assert "houses" in terms_of("houses", "de").counts
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_has_terms_that_a_query_of_it_asks_for(text: str) -> None:
+    kept, asked = terms_of(text).counts, terms_asked(text)
+    assert all(0 < len(term) <= MAX_TERM and '"' not in term and "\\" not in term for term in kept)
+    if kept and terms_of(text).length:
+        assert set(asked) <= set(kept)
+
+
+def test_long_texts_take_linear_time() -> None:
+    assert len(terms_of("Header " + "a" * 200_000).counts) == 2
+    assert terms_of("日本" * 50_000).length > 100_000
+
+
+def test_names_are_known_by_word_in_any_script() -> None:
+    assert Naming("What did José buy?").named(["Jose Ruiz", "Ana"]) == {"Jose Ruiz"}
+    assert Naming("田中さんは何を買った").names("田中")
+    assert Naming("what did ana buy").names("Ana")
+    assert Naming("Dana's boat").names("Dana Marchetti-Low")
+    assert not Naming("I hope she has low fever").names("Hope Low")
+    assert not Naming("Is it banana bread?").names("Ana")
