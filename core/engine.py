@@ -32,7 +32,7 @@ from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
 from core.model.ranking import Ranking
-from core.model.reindex import GateBounds, GenerationStatus
+from core.model.reindex import GenerationStatus
 from core.model.snapshot import SnapshotRules
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
@@ -108,9 +108,7 @@ class Engine:
         self._outbox = Outbox(stores.database, settings.lease)
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
-        self._indexer = Indexer(
-            stores.database, self._outbox, stores.index, stores.models.of, known=self._known
-        )
+        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, known=self._known)
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
         self._cooling = stores.models.cooling
@@ -248,14 +246,7 @@ class Engine:
             index=self._index,
             embedder_of=self._models.of,
             clock=time.perf_counter,
-            bounds=GateBounds(
-                set_aside=settings.gate_set_aside,
-                overlap=settings.gate_overlap,
-                slower=settings.gate_slower,
-                fast_enough=settings.gate_fast_enough,
-                sample=settings.gate_sample,
-                probes=settings.gate_probes,
-            ),
+            bounds=settings.gate_bounds,
         )
         return ReindexWork(
             index=self._index,

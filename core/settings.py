@@ -194,6 +194,18 @@ class Settings(BaseSettings):
     )
 
     @property
+    def gate_bounds(self) -> GateBounds:
+        """What a new index has to reach before it is swapped in."""
+        return GateBounds(
+            set_aside=self.gate_set_aside,
+            overlap=self.gate_overlap,
+            slower=self.gate_slower,
+            fast_enough=self.gate_fast_enough,
+            sample=self.gate_sample,
+            probes=self.gate_probes,
+        )
+
+    @property
     def embedding_default(self) -> EmbeddingModel:
         """The model new tenants are embedded with."""
         return EmbeddingModel(
