@@ -87,9 +87,9 @@ def test_a_gate_that_is_not_passed_fails_the_run_and_says_why(
 def test_more_than_may_be_spent_is_not_begun(remember: Remember, monkeypatch: pytest.MonkeyPatch) -> None:
     remember("anna", 5)
     monkeypatch.setenv(
-        "MEMORY_EMBEDDING_MODELS", '{"small": {"provider": "openai", "model": "text-embedding-3-small"}}'
+        "MEMORY_EMBEDDING_MODELS",
+        '{"small": {"provider": "openai", "model": "text-embedding-3-small", "api_key": "x"}}',
     )
-    monkeypatch.setenv("MEMORY_EMBEDDING_API_KEY", "unused")
     state, runs = reindexed(model="small", tenants=["anna"], max_cost=0.0)
     assert state.is_failed()
     assert isinstance(runs["anna"].problem, Refused)
