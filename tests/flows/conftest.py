@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +69,18 @@ def remember(home: Path) -> Remember:
 
 
 @pytest.fixture
-def remember_elsewhere(home: Path) -> Remember:
-    """Writes for a tenant whose index is in another embedding space than the settings say afterwards."""
+def remember_elsewhere(home: Path, database_url: str) -> Remember:
+    """Writes for a tenant whose index is in an embedding space whose model nobody can ask any more."""
 
-    return partial(write_some, embedding_dimensions=64)
+    def write(tenant: str, number: int) -> None:
+        write_some(tenant, number)
+        with psycopg.connect(database_url) as connection:
+            gone = (
+                """UPDATE generation SET space = space || '{"model": "gone"}', fingerprint = 'gone' WHERE tenant = %s"""
+            )
+            connection.execute(gone, [tenant])
+
+    return write
 
 
 @pytest.fixture

@@ -278,10 +278,18 @@ def test_the_sample_data_may_be_absent(home: Path, monkeypatch: pytest.MonkeyPat
     assert "checkout" in result.stderr
 
 
+def _environ(process: psutil.Process) -> dict[str, str]:
+    """A process's environment; nothing of one that has just ended."""
+    try:
+        return dict(process.environ())
+    except psutil.NoSuchProcess:
+        return {}
+
+
 def test_down_ends_what_a_killed_run_left_of_prefect(home: Path) -> None:
     def servers() -> list[psutil.Process]:
         marked = [one for one in psutil.process_iter() if "prefect.server.api.server" in " ".join(_told(one))]
-        return [one for one in marked if one.environ().get("PREFECT_HOME") == str(home.resolve() / "prefect")]
+        return [one for one in marked if _environ(one).get("PREFECT_HOME") == str(home.resolve() / "prefect")]
 
     process = start(home, "run", "embed", "--tenant", "nobody")
     while not servers():
