@@ -20,6 +20,7 @@ from pydantic_settings import (
 
 from core.errors import Misconfigured, Refused
 from core.model.ranking import PROFILES, Ranking
+from core.model.reindex import GateBounds
 
 SETTINGS_FILE = Path("memory.toml")
 
