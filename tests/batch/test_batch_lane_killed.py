@@ -45,12 +45,12 @@ with open_engine(load_settings(**json.loads(sys.argv[1]))) as engine:
             chore.follow(engine.batch_work(), job)
 """
 SUBMIT = [
-    *(("after", "claim"), ("after", "bring"), ("after", "begin"), ("after", "put"), ("after", "add")),
-    *(("before", "submit"), ("before", "_create"), ("after", "_create"), ("after", "note")),
+    *(("after", "claim"), ("after", "begin"), ("after", "put"), ("before", "submit")),
+    *(("before", "_create"), ("after", "_create"), ("after", "note")),
 ]
 FOLLOW = [
-    *(("after", "take"), ("after", "poll"), ("after", "results"), ("before", "add_use"), ("after", "ingest")),
-    *(("before", "end"), ("after", "end"), ("after", "discard")),
+    *(("after", "take"), ("after", "poll"), ("before", "add_use"), ("after", "ingest")),
+    *(("before", "end"), ("after", "end")),
 ]
 
 
