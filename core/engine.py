@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from core.batch.archive import ArchiveWork
 from core.batch.embed import EmbedWork
+from core.batch.reap import ReapWork, Spans
 from core.index.budget import Budget
 from core.index.indexer import Indexer
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
+from core.model.policy import POLICY_FIELDS, Policies, Policy, Rule
 from core.model.query import Answer, Filters
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
-from core.ports import BulkLoads, Cache, Embedder, VectorIndex
+from core.ports import BlobStore, BulkLoads, Cache, Embedder, KeyProvider, Locks, VectorIndex
+from core.read.access import AccessLog
+from core.read.forecast import Forecast, forecast
 from core.read.reader import Reader
+from core.read.rehydrate import Rehydrate
+from core.record import lifecycle
+from core.record.contents import Contents
 from core.record.database import Database
 from core.record.memories import Place, Position
 from core.record.outbox import Outbox
 from core.record.uses import tokens_today, uses
+from core.record.vault import Chance, Vault
 from core.settings import Settings
 from core.write.asked import admit_filters, admit_place, admit_query
 from core.write.chunks import ChunkLimits
 from core.write.gate import admit_id, admit_tenant
 from core.write.ingest import Ingest, Ingested
+from core.write.restore import Restored, Restorer
 from core.write.writer import Writer, Written
 
 
@@ -54,6 +66,9 @@ class Stores:
     index: VectorIndex
     cache: Cache
     models: Models
+    blobs: BlobStore
+    locks: Locks
+    keys: KeyProvider | None = None
     loads: BulkLoads | None = None
 
 
@@ -66,10 +81,17 @@ class Engine:
     def __init__(self, settings: Settings, stores: Stores, new_id: Callable[[], str]) -> None:
         self.settings = settings
         self._outbox = Outbox(stores.database, settings.lease)
-        self._writer = Writer(stores.database, stores.models.default.space, new_id)
+        self._vault = Vault(stores.database, stores.keys, Chance(lambda: uuid.uuid4().hex, os.urandom, time.monotonic))
+        self._contents = Contents(self._vault, stores.blobs, stores.cache)
+        self._writer = Writer(stores.database, stores.models.default.space, new_id, self._contents)
+        self._restorer = Restorer(stores.database, self._contents)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
-        self._reader = Reader(stores.database, stores.index, stores.cache, stores.models.of, time.monotonic)
-        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of)
+        self._access = AccessLog(stores.database, time.monotonic)
+        rehydrate = Rehydrate(self._contents, self._access)
+        self._reader = Reader(stores.database, stores.index, stores.cache, stores.models.of, time.monotonic, rehydrate)
+        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, vault=self._vault)
+        self._policies = policies_of(settings)
+        self._stores = stores
         self._loads = stores.loads
         self._database = stores.database
         today = partial(tokens_today, stores.database, stores.models.default.space)
@@ -136,6 +158,71 @@ class Engine:
         """What embedding took in the last `days` days, per tenant, day and model, newest first."""
         return uses(self._database, days, None if tenants is None else [admit_tenant(one) for one in tenants])
 
+    def restore(self, tenant: str, memory_ids: Sequence[str]) -> Sequence[Restored]:
+        """Make archived memories warm again. See `Restorer.restore`."""
+        return self._restorer.restore(tenant, memory_ids)
+
+    def restore_all(
+        self, tenant: str, session: str | None = None, kind: str | None = None
+    ) -> Iterator[Sequence[Restored]]:
+        """Make all archived memories of a tenant, or of its session or type, warm again, piece by piece."""
+        return self._restorer.restore_all(tenant, {"session": session, "type": kind})
+
+    def keep(self, tenant: str, memory_ids: Sequence[str], *, keep: bool = True) -> Sequence[str]:
+        """Mark memories so that nothing moves or reaps them, or no longer; the ids of those that are there."""
+        ids = [admit_id(one) for one in memory_ids]
+        with self._database.tenant(admit_tenant(tenant)) as session:
+            return lifecycle.keep(session, tenant, ids, keep=keep)
+
+    def tenants(self, chosen: Sequence[str] | None = None) -> Sequence[str]:
+        """Every tenant there is, or those of the chosen ones that are."""
+        return lifecycle.tenants(self._database, None if chosen is None else [admit_tenant(one) for one in chosen])
+
+    def policy(self, tenant: str) -> dict[str | None, Policy]:
+        """The policies of a tenant by type; under None the one for all other types."""
+        return self._policies.all_of(admit_tenant(tenant))
+
+    def forecast(self, tenant: str) -> Forecast:
+        """What a run of archive and reap would do to a tenant now; nothing is changed."""
+        return forecast(self._database, admit_tenant(tenant), self._policies)
+
+    def archive_work(self) -> ArchiveWork:
+        """What the archive chore works with."""
+        return ArchiveWork(
+            database=self._database,
+            contents=self._contents,
+            blobs=self._stores.blobs,
+            locks=self._stores.locks,
+            policies=self._policies,
+            new_id=uuid.uuid4,
+            batch=self.settings.archive_batch,
+        )
+
+    def reap_work(self) -> ReapWork:
+        """What the reap chore works with."""
+        return ReapWork(
+            database=self._database,
+            index=self._stores.index,
+            blobs=self._stores.blobs,
+            cache=self._stores.cache,
+            locks=self._stores.locks,
+            policies=self._policies,
+            spans=Spans(
+                purge_after=self.settings.purge_after,
+                tombstones=self.settings.tombstones_kept,
+                versions=self.settings.versions_kept,
+                events=self.settings.events_kept,
+                objects=self.settings.objects_grace,
+            ),
+            new_id=uuid.uuid4,
+            now=lambda: datetime.now(UTC),
+            batch=self.settings.reap_batch,
+        )
+
+    def close(self) -> None:
+        """Write what is left to note. The stores are closed by whoever opened them."""
+        self._access.close()
+
     def embed_work(self) -> EmbedWork:
         """What the embed chore works with."""
         return EmbedWork(
@@ -148,3 +235,17 @@ class Engine:
             loads=self._loads,
             budget=self._budget,
         )
+
+
+def policies_of(settings: Settings) -> Policies:
+    """The policies the settings name; of a rule only what it sets counts."""
+    return Policies(
+        [
+            Rule(
+                tenant=rule.tenant,
+                type=rule.type,
+                changes=tuple((name, getattr(rule, name)) for name in POLICY_FIELDS if name in rule.model_fields_set),
+            )
+            for rule in settings.policies
+        ]
+    )

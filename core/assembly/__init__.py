@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
+from functools import partial
 
 from ulid import ULID
 
-from core.adapters.no_cache import NoCache
+from core.adapters.no_cache import NoCache, NoLocks
 from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_server import RedisServer
+from core.assembly.lazy_blobs import LazyBlobs
 from core.assembly.models import SpaceModels
-from core.assembly.stores import CACHE_PREFIX, limits_of, open_index, prepare_record, redis_server
+from core.assembly.stores import (
+    CACHE_PREFIX,
+    limits_of,
+    locks_of,
+    open_blobs,
+    open_index,
+    open_keys,
+    prepare_record,
+    redis_server,
+)
 from core.engine import Engine, Stores
 from core.ports import BulkLoads
 from core.record.database import Database
@@ -37,8 +48,19 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
         index = opened.enter_context(closing(open_index(settings)))
         models = opened.enter_context(closing(SpaceModels(settings, server)))
         loads = index if isinstance(index, BulkLoads) else None
-        stores = Stores(database=database, index=index, cache=cache, models=models, loads=loads)
-        yield Engine(settings, stores, lambda: f"mem_{ULID()}")
+        blobs = opened.enter_context(closing(LazyBlobs(partial(open_blobs, settings))))
+        stores = Stores(
+            database=database,
+            index=index,
+            cache=cache,
+            models=models,
+            blobs=blobs,
+            locks=NoLocks() if server is None else locks_of(server),
+            keys=open_keys(settings),
+            loads=loads,
+        )
+        engine = opened.enter_context(closing(Engine(settings, stores, lambda: f"mem_{ULID()}")))
+        yield engine
 
 
 @contextmanager

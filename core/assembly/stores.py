@@ -11,7 +11,7 @@ from core.adapters.qdrant_edge import EdgeIndex
 from core.adapters.redis_locks import RedisLocks
 from core.adapters.redis_server import RedisServer
 from core.errors import EngineError
-from core.ports import BlobStore, Locks, VectorIndex
+from core.ports import BlobStore, KeyProvider, Locks, VectorIndex
 from core.record.database import Limits
 from core.record.migrate import migrate
 from core.settings import Settings
@@ -70,6 +70,15 @@ def open_blobs(settings: Settings) -> BlobStore:
             client=settings.s3_client,
         )
     )
+
+
+def open_keys(settings: Settings) -> KeyProvider | None:
+    """Who holds the master key; None: nobody. Raises Misconfigured."""
+    from core.adapters.key_providers import keys_from_file, keys_from_text
+
+    if settings.key_provider == "file":
+        return keys_from_file(settings.key_file or settings.home / "master.key")
+    return None if settings.master_key is None else keys_from_text(settings.master_key.get_secret_value())
 
 
 def locks_of(server: RedisServer) -> Locks:

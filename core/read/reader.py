@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -16,6 +17,7 @@ from core.model.point import Hit, Vector
 from core.model.query import Answer, Filters, Found, Selection
 from core.model.space import EmbeddingSpace, text_hash
 from core.ports import Cache, Embedder, VectorIndex
+from core.read.rehydrate import Rehydrate
 from core.record import memories
 from core.record.database import Database
 from core.record.generations import live_generation
@@ -39,7 +41,9 @@ class Reader:
         cache: Cache,
         embedder_of: Callable[[EmbeddingSpace], Embedder],
         clock: Callable[[], float],
+        rehydrate: Rehydrate | None = None,
     ) -> None:
+        self._rehydrate = rehydrate
         self._database = database
         self._index = index
         self._cache = cache
@@ -56,16 +60,21 @@ class Reader:
         return found[memory_id]
 
     def get_many(self, tenant: str, memory_ids: Sequence[str]) -> dict[str, Memory]:
-        """The live memories among some ids, by id."""
+        """The live memories among some ids, by id, whole. Raises as `Rehydrate.all` does."""
         with self._database.tenant(tenant) as session:
-            return memories.fetch(session, tenant, memory_ids)
+            found = memories.fetch(session, tenant, memory_ids)
+        return found if self._rehydrate is None else self._rehydrate.all(found)
 
     def page(self, tenant: str, place: Place, limit: int, after: Position | None = None) -> list[Memory]:
-        """Up to `limit` memories of a place, newest first, behind `after` (the last row of the page before)."""
+        """Up to `limit` memories of a place, newest first, behind `after` (the last row of the page before).
+
+        Of archived ones the beginning of the content, with `stored` set.
+        """
         if limit < 1:
             raise Refused("a page holds at least one memory", where="limit")
         with self._database.tenant(tenant) as session:
-            return memories.page(session, tenant, place, after, limit)
+            found = memories.page(session, tenant, place, after, limit)
+        return found if self._rehydrate is None else self._rehydrate.listed(found)
 
     def count(self, tenant: str) -> int:
         """How many live memories a tenant has."""
@@ -105,9 +114,9 @@ class Reader:
             hits = self._index.search(generation.collection, vector, selection, pool)
             found = self._records(generation.tenant, hits, filters)[:limit]
             if len(found) >= limit or len(hits) < pool:
-                return Answer(found=tuple(found), generation=generation.number)
+                return self._answer(found, generation, None)
             if pool >= max(POOL, limit):
-                return Answer(found=tuple(found), generation=generation.number, degraded=TOO_FAR_BEHIND)
+                return self._answer(found, generation, TOO_FAR_BEHIND)
             pool = min(2 * pool, max(POOL, limit))
 
     def _records(self, tenant: str, hits: Sequence[Hit], filters: Filters) -> list[Found]:
@@ -121,6 +130,14 @@ class Reader:
             for hit in hits
             if hit.embedding_id in records and filters.meets(records[hit.embedding_id])
         ]
+
+    def _answer(self, found: list[Found], generation: Generation, degraded: str | None) -> Answer:
+        """The answer with whole memories; what else is missing is said too."""
+        if self._rehydrate is not None:
+            whole, unread = self._rehydrate.hits({one.memory.id: one.memory for one in found})
+            found = [replace(one, memory=whole[one.memory.id]) for one in found if one.memory.id in whole]
+            degraded = "; ".join(reason for reason in (degraded, unread) if reason) or None
+        return Answer(found=tuple(found), generation=generation.number, degraded=degraded)
 
     def _query_vector(self, space: EmbeddingSpace, text: str, hash_key: bytes) -> Vector:
         prepared = space.query_text(text)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,6 +24,9 @@ from core.record.database import Database, Limits
 from core.record.outbox import Outbox
 from core.write.writer import Writer
 from tests.contract.fake_embedder import FakeEmbedder
+
+if TYPE_CHECKING:
+    from tests.batch.lifecycle_parts import Lifecycle
 
 
 @dataclass
@@ -80,3 +84,12 @@ def assemble(database_url: str, root: Path, lease: timedelta) -> Parts:
 def parts(database_url: str, tmp_path: Path) -> Iterator[Parts]:
     with assembled(database_url, tmp_path / "vectors") as parts:
         yield parts
+
+
+@pytest.fixture
+def life(database_url: str, tmp_path: Path) -> Iterator[Lifecycle]:
+    from tests.batch.lifecycle_parts import lifecycle_of
+
+    made = lifecycle_of(database_url, tmp_path)
+    yield made
+    made.close()

@@ -25,7 +25,7 @@ def run(url: str, statement: str) -> None:
 
 def test_every_migration_is_applied_once_and_in_order(empty_database_url: str) -> None:
     numbers = [migration.number for migration in migrations()]
-    assert numbers == list(range(1, len(numbers) + 1))
+    assert numbers == sorted(set(numbers))
     assert migrate(empty_database_url) == numbers
     ledger = rows(empty_database_url, "SELECT number, name, checksum FROM schema_migration ORDER BY number")
     assert ledger == [(one.number, one.name, one.checksum) for one in migrations()]
