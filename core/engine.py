@@ -7,16 +7,19 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from core.batch.archive import ArchiveWork
 from core.batch.embed import EmbedWork
+from core.batch.erase import EraseWork
 from core.batch.reap import ReapWork, Spans
 from core.index.budget import Budget
+from core.index.erasing import IndexPlace
 from core.index.indexer import Indexer
+from core.model.erasure import Place as ErasePlace
 from core.model.memory import DEFAULT_SCOPE, Draft, Memory
 from core.model.outbox import Backlog, SetAside
 from core.model.policy import POLICY_FIELDS, Policies, Policy, Rule
@@ -31,6 +34,7 @@ from core.read.rehydrate import Rehydrate
 from core.record import lifecycle
 from core.record.contents import Contents
 from core.record.database import Database
+from core.record.erasing import CachePlace, ObjectsPlace
 from core.record.memories import Place, Position
 from core.record.outbox import Outbox
 from core.record.uses import tokens_today, uses
@@ -69,6 +73,8 @@ class Stores:
     blobs: BlobStore
     locks: Locks
     keys: KeyProvider | None = None
+    receipt_key: bytes | None = None
+    more_places: Sequence[ErasePlace] = ()
     loads: BulkLoads | None = None
 
 
@@ -218,6 +224,29 @@ class Engine:
             now=lambda: datetime.now(UTC),
             batch=self.settings.reap_batch,
         )
+
+    def erase_work(self) -> EraseWork:
+        """What the erase chore works with."""
+        stores = self._stores
+        return EraseWork(
+            database=self._database,
+            vault=self._vault,
+            places=(
+                IndexPlace(self._database, stores.index),
+                ObjectsPlace(self._database, stores.blobs),
+                CachePlace(stores.cache),
+                *stores.more_places,
+            ),
+            locks=stores.locks,
+            new_id=uuid.uuid4,
+            key=stores.receipt_key,
+            tombstones=self.settings.tombstones_kept,
+            backups=self.settings.backups_kept,
+        )
+
+    def delete_older(self, tenant: str, age: timedelta, *, session: str | None = None, kind: str | None = None) -> int:
+        """Delete what was created longer ago than `age`. See `Writer.delete_older`."""
+        return self._writer.delete_older(tenant, age, session=session, kind=kind)
 
     def close(self) -> None:
         """Write what is left to note. The stores are closed by whoever opened them."""

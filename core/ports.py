@@ -222,6 +222,17 @@ class Cache(Protocol):
         """Give back what is held."""
 
 
+@runtime_checkable
+class KeepsVersions(Protocol):
+    """What is asked of a store that may keep what was overwritten or deleted; implemented where it may."""
+
+    def purge(self, keys: Sequence[str]) -> None:
+        """Remove objects in every version the store keeps; gone already: nothing.
+
+        Raises Misconfigured when versions may not be listed or removed (a right, or a lock on objects).
+        """
+
+
 class Locks(Protocol):
     """Names held by one owner for a while, so that two workers do not do the same. No call raises.
 

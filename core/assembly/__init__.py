@@ -21,6 +21,7 @@ from core.assembly.stores import (
     open_index,
     open_keys,
     prepare_record,
+    receipt_key,
     redis_server,
 )
 from core.engine import Engine, Stores
@@ -57,6 +58,7 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
             blobs=blobs,
             locks=NoLocks() if server is None else locks_of(server),
             keys=open_keys(settings),
+            receipt_key=receipt_key(settings),
             loads=loads,
         )
         engine = opened.enter_context(closing(Engine(settings, stores, lambda: f"mem_{ULID()}")))

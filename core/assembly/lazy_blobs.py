@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from core.errors import EngineError
-from core.ports import BlobInfo, BlobStore
+from core.ports import BlobInfo, BlobStore, KeepsVersions
 
 
 class LazyBlobs:
@@ -49,6 +49,16 @@ class LazyBlobs:
         """See the port. No keys: nothing is opened."""
         if keys:
             self._store().delete_many(keys)
+
+    def purge(self, keys: Sequence[str]) -> None:
+        """See the port `KeepsVersions`; a store that keeps no versions removes its objects."""
+        if not keys:
+            return
+        store = self._store()
+        if isinstance(store, KeepsVersions):
+            store.purge(keys)
+        else:
+            store.delete_many(keys)
 
     def close(self) -> None:
         """Close the store, if it was opened."""

@@ -16,10 +16,13 @@ from psycopg.rows import dict_row
 
 from core.adapters.fsspec_blobs import open_folder
 from core.adapters.no_cache import NoCache, NoLocks
-from core.batch import archive, reap
+from core.batch import archive, erase, reap
 from core.batch.archive import ArchiveWork
+from core.batch.erase import EraseWork
 from core.batch.reap import ReapWork, Spans
+from core.index.erasing import IndexPlace
 from core.index.indexer import Indexer
+from core.model.erasure import Request
 from core.model.memory import Memory
 from core.model.policy import Policies, Policy
 from core.ports import BlobStore, Cache, KeyProvider
@@ -27,6 +30,7 @@ from core.read.access import AccessLog
 from core.read.reader import Reader
 from core.read.rehydrate import Rehydrate
 from core.record.contents import Contents
+from core.record.erasing import CachePlace, ObjectsPlace
 from core.record.vault import Chance, Vault
 from core.write.restore import Restored, Restorer
 from core.write.writer import Writer
@@ -48,6 +52,7 @@ class Lifecycle:
     restorer: Restorer
     archive_work: ArchiveWork
     reap_work: ReapWork
+    erase_work: EraseWork
 
     @property
     def writer(self) -> Writer:
@@ -82,6 +87,18 @@ class Lifecycle:
         summed, portion = reap.Report(tenant=tenant), reap.Portion(tenant=tenant)
         for _ in range(1000):
             report = reap.step(self.reap_work, portion)
+            summed = summed.plus(report)
+            if report.next is None:
+                return summed
+            portion = report.next
+        raise AssertionError("no end")
+
+    def erase(self, tenant: str = "t", **asked: str) -> erase.Report:
+        (kind, value) = next(iter(asked.items())) if asked else ("all", "")
+        summed = erase.Report(tenant=tenant)
+        portion = erase.plan(self.erase_work, Request(tenant=tenant, kind=kind, value=value))  # type: ignore[arg-type]
+        for _ in range(1000):
+            report = erase.step(self.erase_work, portion)
             summed = summed.plus(report)
             if report.next is None:
                 return summed
@@ -151,6 +168,21 @@ def lifecycle_of(
             spans=Spans(purge_after=timedelta(0)),
             new_id=uuid.uuid4,
             now=lambda: datetime.now(UTC),
+            batch=20,
+        ),
+        erase_work=EraseWork(
+            database=parts.database,
+            vault=vault,
+            places=(
+                IndexPlace(parts.database, parts.index),
+                ObjectsPlace(parts.database, store),
+                CachePlace(kept),
+            ),
+            locks=NoLocks(),
+            new_id=uuid.uuid4,
+            key=None,
+            tombstones=timedelta(days=400),
+            backups=timedelta(days=35),
             batch=20,
         ),
     )

@@ -18,12 +18,13 @@ import os, signal, sys
 from pathlib import Path
 from core.adapters.fsspec_blobs import FsspecBlobs
 from core.adapters.qdrant_edge import EdgeIndex
-from core.batch import archive, reap
-from core.record import archives, reaping
+from core.batch import archive, erase, reap
+from core.record import archives, erasures, reaping
 from tests.batch.lifecycle_parts import lifecycle_of
 chore, step = sys.argv[3:5]
-places = (FsspecBlobs, EdgeIndex, archives, reaping, archive, reap)
-owner = next(one for one in places if hasattr(one, step))
+places = (EdgeIndex, FsspecBlobs, archives, reaping, erasures, archive, reap, erase)
+named, _, step = step.rpartition(".")
+owner = next(one for one in places if hasattr(one, step) and one.__name__.endswith(named))
 original = getattr(owner, step)
 def then_die(*arguments, **named):
     result = original(*arguments, **named)
@@ -31,15 +32,20 @@ def then_die(*arguments, **named):
     return result
 setattr(owner, step, then_die)
 life = lifecycle_of(sys.argv[1], Path(sys.argv[2]))
-{"archive": life.archive, "reap": life.reap, "restore": lambda: life.restore("a", "b")}[chore]()
+{"archive": life.archive, "reap": life.reap, "restore": lambda: life.restore("a", "b"),
+ "erase": lambda: life.erase(subject="ana")}[chore]()
 """
 TEXT = "a long text about green tea, and about what there is to drink when there is none"
 
 
-def killed(chore: str, step: str, url: str, root: Path) -> None:
+def killed(life: Lifecycle, chore: str, step: str, root: Path) -> Lifecycle:
+    """A process that does the chore dies after the step; what a new one has to work with."""
+    url = life.url
+    life.close()
     command = [sys.executable, "-c", VICTIM, url, str(root), chore, step]
     done = subprocess.run(command, cwd=ROOT, timeout=60, check=False)
     assert done.returncode == -9
+    return lifecycle_of(url, root)
 
 
 def prepared(url: str, root: Path) -> Lifecycle:
@@ -62,8 +68,7 @@ def test_an_archiver_killed_after_any_step_leaves_one_complete_copy(
     database_url: str, tmp_path: Path, step: str
 ) -> None:
     life = prepared(database_url, tmp_path)
-    life.parts.index.close()
-    killed("archive", step, database_url, tmp_path)
+    life = killed(life, "archive", step, tmp_path)
     whole(life)
     life.archive()
     whole(life)
@@ -82,8 +87,7 @@ def test_a_restore_killed_after_any_step_can_be_done_again(database_url: str, tm
     life = prepared(database_url, tmp_path)
     life.archive()
     life.parts.drain()
-    life.parts.index.close()
-    killed("restore", step, database_url, tmp_path)
+    life = killed(life, "restore", step, tmp_path)
     whole(life)
     life.restore("a", "b")
     whole(life)
@@ -102,7 +106,7 @@ def test_a_restore_killed_after_any_step_can_be_done_again(database_url: str, tm
         "stamps",
         "delete_many",
         "drop_objects",
-        "purge",
+        "reaping.purge",
         "mark_orphans",
         "still_orphans",
     ],
@@ -114,10 +118,9 @@ def test_a_reaper_killed_after_any_step_is_resumed_by_the_next(database_url: str
     life.parts.drain()
     life.sql("UPDATE memory SET expires_at = now() WHERE id = 'a'")
     life.arrived(days=3)
-    life.parts.index.close()
     if step in ("mark_orphans", "still_orphans"):
         life.sql("UPDATE memory SET expires_at = NULL")
-    killed("reap", step, database_url, tmp_path)
+    life = killed(life, "reap", step, tmp_path)
     life.sql("UPDATE memory SET expires_at = now() WHERE id = 'a' AND deleted_at IS NULL")
     life.sql("UPDATE archive_object SET swept_at = now() - interval '2 hours' WHERE swept_at IS NOT NULL")
     life.reap()
@@ -127,4 +130,25 @@ def test_a_reaper_killed_after_any_step_is_resumed_by_the_next(database_url: str
     assert {row["id"] for row in life.sql("SELECT id FROM tombstone")} == {"a"}
     assert life.objects() == []
     assert life.get("b").content == f"{TEXT} (b)"
+    life.close()
+
+
+@pytest.mark.parametrize(
+    "step", ["begin", "erase_rows", "delete", "FsspecBlobs.purge", "drop_objects", "_erase", "look", "end"]
+)
+def test_an_erasure_killed_after_any_step_is_resumed_and_ends_gone(
+    database_url: str, tmp_path: Path, step: str
+) -> None:
+    life = prepared(database_url, tmp_path)
+    life.archive()
+    life.parts.drain()
+    life.arrived()
+    life = killed(life, "erase", step, tmp_path)
+    receipt = life.erase(subject="ana").receipt
+    assert receipt is not None
+    assert (receipt["outcome"], receipt["memories"]) == ("gone", 2)
+    assert {row["id"] for row in life.sql("SELECT id FROM memory")} == {"other"}
+    assert life.objects() == []
+    life.parts.drain()
+    life.parts.assert_in_step()
     life.close()
