@@ -16,6 +16,7 @@ from core.batch.archive import ArchiveWork
 from core.batch.embed import EmbedWork
 from core.batch.erase import EraseWork
 from core.batch.reap import ReapWork, Spans
+from core.batch.rotate import RotateWork
 from core.index.budget import Budget
 from core.index.erasing import IndexPlace
 from core.index.indexer import Indexer
@@ -243,6 +244,10 @@ class Engine:
             tombstones=self.settings.tombstones_kept,
             backups=self.settings.backups_kept,
         )
+
+    def rotate_work(self) -> RotateWork:
+        """What the rotate chore works with."""
+        return RotateWork(database=self._database, vault=self._vault, locks=self._stores.locks, new_id=uuid.uuid4)
 
     def delete_older(self, tenant: str, age: timedelta, *, session: str | None = None, kind: str | None = None) -> int:
         """Delete what was created longer ago than `age`. See `Writer.delete_older`."""

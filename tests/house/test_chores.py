@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.house.source import ROOT
 
-CHORES = {"embed", "archive", "reap", "erase"}  # grows with each chore that is built
+CHORES = {"embed", "archive", "reap", "erase", "rotate"}  # grows with each chore that is built
 COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "report"}
 MORE_TESTS = {"embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled"} | {"lifecycle_killed"}
