@@ -20,6 +20,7 @@ from deployments import (
     commands_doctor,
     commands_home,
     commands_import,
+    commands_lifecycle,
     commands_memories,
     commands_run,
     commands_set_aside,
@@ -99,7 +100,9 @@ app = typer.Typer(
     Exit codes: 0 done, 1 failed, 2 wrong use, 3 done in part, 130 interrupted.
     """,
 )
-run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, or nightly (all of them, and a report).")
+run_app = typer.Typer(
+    no_args_is_help=True, help="Run a flow here: embed, archive, reap, rotate, or nightly (in turn, and a report)."
+)
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
 
 app.command("init")(commands_home.init)
@@ -109,12 +112,19 @@ app.command("get")(commands_memories.get)
 app.command("list")(commands_memories.list_memories)
 app.command("search")(commands_memories.search)
 app.command("delete")(commands_memories.delete)
+app.command("policy")(commands_lifecycle.policy)
+app.command("keep")(commands_lifecycle.keep)
+app.command("restore")(commands_lifecycle.restore)
+app.command("erase")(commands_lifecycle.erase)
 app.command("status")(commands_home.status)
 app.command("costs")(commands_costs.costs)
 app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)
 run_app.command("nightly")(commands_run.run_nightly)
+run_app.command("archive")(commands_lifecycle.run_archive)
+run_app.command("reap")(commands_lifecycle.run_reap)
+run_app.command("rotate")(commands_lifecycle.run_rotate)
 app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)
 aside_app.command("retry")(commands_set_aside.retry)

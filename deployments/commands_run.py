@@ -74,7 +74,7 @@ def embed_with_bars(tenants: Sequence[str] | None, rounds: int, *, shown: bool) 
         names = None if tenants is None else list(tenants)
         return embed(tenants=names, max_rounds=rounds, return_state=True)
 
-    state, result = _run(flow, tenants, shown=shown)
+    state, result = run_flow(flow, tenants, shown=shown)
     runs = {run.tenant: run for run in _listed(result, "runs")}
     with shared_engine() as engine:
         backlog = engine.backlog(tenants)
@@ -100,7 +100,7 @@ def nightly_with_bars(rounds: int, *, shown: bool) -> FlowEnd:
 
         return nightly(max_rounds=rounds, return_state=True)
 
-    state, result = _run(flow, None, shown=shown)
+    state, result = run_flow(flow, None, shown=shown)
     rows = [{name: getattr(row, name) for name in row.__slots__} for row in _listed(result, "rows")]
     return _end(state, result, rows)
 
@@ -110,7 +110,9 @@ def show_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     show_table(COLUMNS, [[row[column.replace(" ", "_")] for column in COLUMNS] for row in rows])
 
 
-def _run(flow: Callable[[], State[Any]], tenants: Sequence[str] | None, *, shown: bool) -> tuple[State[Any], object]:
+def run_flow(
+    flow: Callable[[], State[Any]], tenants: Sequence[str] | None, *, shown: bool
+) -> tuple[State[Any], object]:
     """Run a flow with bars; its end state and what it ended with (a list, or an error)."""
     settle_prefect(load_settings().home)
     with shared_engine() as engine:

@@ -9,28 +9,39 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from core.errors import EngineError, Permanent
+from flows.archive import archive
 from flows.embed import TenantRun, embed
+from flows.reap import reap
 from tasks.engine import engine_kept_open
 from tasks.report import Effort, Row, closing_report
 
 REPORT_KEY = "nightly-report"
 
 
-@flow(name="nightly", flow_run_name="nightly: embed, report", persist_result=False)
+@flow(name="nightly", flow_run_name="nightly: embed, archive, reap, report", persist_result=False)
 def nightly(
     max_rounds: Annotated[int, Field(ge=1, le=1000, description="Rounds of embed, at the most")] = 100,
 ) -> State[list[Row]]:
-    """Embed what waits, for all tenants, and report: a row a tenant, kept as the table `nightly-report` too.
+    """Embed what waits, archive and reap by policy, for all tenants, and report.
 
-    Ends Failed when a chore failed, with the rows in the `rows` of the error's details.
+    A row a tenant, kept as the table `nightly-report` too. Ends Failed when a chore failed, with the rows in the
+    `rows` of the error's details.
     """
     with engine_kept_open():
         state: State[Any] = embed(max_rounds=max_rounds, return_state=True)
         result = state.result(raise_on_failure=False)
         note = f"embed: {state.message or state.name}"
+        others: dict[str, State[Any]] = {
+            "archive": archive(return_state=True),
+            "reap": reap(return_state=True),
+        }
+        said = [f"{name}: {one.message or one.name}" for name, one in others.items() if one.message != "completed"]
+        note = "; ".join([note, *said])
         rows = closing_report(REPORT_KEY, efforts_of(result), note)
-    if state.is_completed():
-        return Completed(message=state.message, data=rows)
+    failed = next((one for one in (state, *others.values()) if not one.is_completed()), None)
+    if failed is None:
+        return Completed(message="; ".join([str(state.message), *said]), data=rows)
+    result = failed.result(raise_on_failure=False)
     kind = type(result) if isinstance(result, EngineError) else Permanent
     return Failed(message=note, data=kind(note, rows=rows))
 
