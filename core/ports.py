@@ -315,6 +315,17 @@ class Cache(Protocol):
         """Give back what is held."""
 
 
+@runtime_checkable
+class KeepsVersions(Protocol):
+    """What is asked of a store that may keep what was overwritten or deleted; implemented where it may."""
+
+    def purge(self, keys: Sequence[str]) -> None:
+        """Remove objects in every version the store keeps; gone already: nothing.
+
+        Raises Misconfigured when versions may not be listed or removed (a right, or a lock on objects).
+        """
+
+
 class Locks(Protocol):
     """Names held by one owner for a while, so that two workers do not do the same. No call raises.
 
@@ -364,3 +375,23 @@ class Throttle(Protocol):
 
     def close(self) -> None:
         """Give back what is held."""
+
+
+class KeyProvider(Protocol):
+    """Who holds the master key that wraps data keys: a file, the environment, or a key management service.
+
+    Raises Unavailable (worth another try) and Misconfigured (no such key, no right to it).
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the master key in use; it is noted beside each data key that it wraps."""
+
+    def wrap(self, tenant: str, key: bytes) -> bytes:
+        """A data key of a tenant, wrapped; only `unwrap` for the same tenant opens it."""
+
+    def unwrap(self, tenant: str, wrapped: bytes, name: str) -> bytes:
+        """The data key that was wrapped under the master key of this name."""
+
+    def destroy(self, tenant: str) -> None:
+        """Give up what is kept for this tenant alone, if anything: its data keys are about to be destroyed."""

@@ -54,6 +54,19 @@ class EmbeddingModel(BaseModel):
     batch_tokens: int | None = Field(default=None, ge=1)
 
 
+class PolicyRule(BaseModel):
+    """A policy for one tenant (unset: all) and one type (unset: all); only what it names is changed by it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    tenant: str | None = None
+    type: str | None = None
+    cold_after: Span | None = Field(None, gt=timedelta(0), description="Rest after which a memory is cold; null: never")
+    archive_after: Span | None = Field(None, gt=timedelta(0), description="Rest after which it is archived")
+    spare_importance: float = Field(0.9, ge=0, description="From this importance on, it stays warm")
+    time_to_live: Span | None = Field(None, gt=timedelta(0), description="Time after creation at which it is reaped")
+
+
 class Settings(BaseSettings):
     """Everything that can be chosen. Each field is `MEMORY_<NAME>` in the environment."""
 
@@ -206,6 +219,29 @@ class Settings(BaseSettings):
             probes=self.gate_probes,
         )
 
+    policies: list[PolicyRule] = Field(
+        default_factory=list,
+        description="When memories turn cold, are archived, are reaped",
+    )
+    archive_batch: int = Field(500, ge=1, le=10_000, description="Memories looked at and archived at a time")
+    reap_batch: int = Field(2000, ge=1, le=20_000, description="Rows reaped at a time")
+    purge_after: Span = Field(timedelta(days=1), ge=timedelta(0), description="How long a deleted row stays")
+    tombstones_kept: Span = Field(timedelta(days=400), ge=timedelta(0), description="As long as your oldest backup")
+    versions_kept: Span = Field(timedelta(days=90), ge=timedelta(0), description="How long old versions stay")
+    events_kept: Span = Field(timedelta(days=30), ge=timedelta(days=1), description="How long events stay")
+    objects_grace: Span = Field(
+        timedelta(days=1), ge=timedelta(hours=1), description="How long an object that nothing points at is spared"
+    )
+    backups_kept: Span = Field(timedelta(days=35), ge=timedelta(0), description="Of PostgreSQL; named in receipts")
+    key_provider: Literal["none", "file", "environment"] = Field(
+        "none", description="Who holds the master key for sensitive memories and archives"
+    )
+    key_file: Path | None = Field(None, description="File of master keys; unset: master.key in home")
+    master_key: SecretStr | None = Field(
+        None, description="Master keys in base64, parted by commas, the one in use first"
+    )
+    receipt_key_file: Path | None = Field(None, description="Your Ed25519 key (PEM), which signs receipts of erasures")
+
     @property
     def embedding_default(self) -> EmbeddingModel:
         """The model new tenants are embedded with."""
@@ -236,6 +272,8 @@ class Settings(BaseSettings):
             raise ValueError("s3_key_id and s3_secret: give both or neither")
         if (self.qdrant_certificate_file is None) != (self.qdrant_certificate_key_file is None):
             raise ValueError("qdrant_certificate_file and qdrant_certificate_key_file: give both or neither")
+        if (self.key_provider == "environment") != (self.master_key is not None):
+            raise ValueError("master_key goes with key_provider = environment, and the other way round")
         if self.qdrant_url is None and self.qdrant_api_key is not None:
             raise ValueError("qdrant_api_key without qdrant_url: whose key is it?")
         if self.s3_kms_key_id is not None and not (self.objects_url or "").startswith("s3://"):

@@ -22,6 +22,7 @@ from deployments import (
     commands_generations,
     commands_home,
     commands_import,
+    commands_lifecycle,
     commands_memories,
     commands_recover,
     commands_reindex,
@@ -107,7 +108,10 @@ app = typer.Typer(
     """,
 )
 generations_app = typer.Typer(help="The indexes of each tenant: show, abort, drop, sweep.")
-run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, batch-lane, or nightly (with a report).")
+run_app = typer.Typer(
+    no_args_is_help=True,
+    help="Run a flow here: embed, batch-lane, archive, reap, rotate, or nightly (in turn, and a report).",
+)
 batch_app = typer.Typer(no_args_is_help=True, help="Jobs of the provider's batch API: list, cancel.")
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
 
@@ -120,6 +124,10 @@ app.command("search")(commands_memories.search)
 app.command("delete")(commands_memories.delete)
 app.command("snapshot")(commands_snapshot.snapshot)
 app.command("recover")(commands_recover.recover)
+app.command("policy")(commands_lifecycle.policy)
+app.command("keep")(commands_lifecycle.keep)
+app.command("restore")(commands_lifecycle.restore)
+app.command("erase")(commands_lifecycle.erase)
 app.command("status")(commands_home.status)
 app.command("costs")(commands_costs.costs)
 app.command("doctor")(commands_doctor.doctor)
@@ -137,6 +145,9 @@ generations_app.command("sweep")(commands_generations.sweep)
 app.add_typer(batch_app, name="batch")
 batch_app.command("list")(commands_batch.list_jobs)
 batch_app.command("cancel")(commands_batch.cancel_job)
+run_app.command("archive")(commands_lifecycle.run_archive)
+run_app.command("reap")(commands_lifecycle.run_reap)
+run_app.command("rotate")(commands_lifecycle.run_rotate)
 app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)
 aside_app.command("retry")(commands_set_aside.retry)

@@ -55,7 +55,7 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     with open_engine(settings) as engine:
         backlog = engine.backlog(tenants)
         aside = [one for tenant in backlog if tenant.set_aside for one in engine.set_aside(tenant.tenant)]
-        gone = [one for one in engine.index_health(tenants) if one.mostly_gone]
+        gone = [one for one in engine.safekeeping.index_health(tenants) if one.mostly_gone]
         rates = {kind: {"asked": asked, "hit": hit} for kind, (asked, hit) in engine.cache_rates().items()}
     if as_json:
         listed = [asdict(one) for one in backlog]

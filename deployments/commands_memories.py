@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -38,6 +38,7 @@ def add(  # noqa: PLR0913, PLR0917  one parameter an option
     session: options.Session = None,
     role: options.Role = None,
     importance: Annotated[float, typer.Option(metavar="0..1", help="How much it matters.")] = DEFAULT_IMPORTANCE,
+    sensitive: Annotated[bool, typer.Option("--sensitive", help="Keep it sealed (see key_provider).")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Keep one memory.
@@ -60,6 +61,7 @@ def add(  # noqa: PLR0913, PLR0917  one parameter an option
         title=title,
         tags=tuple(tags or ()),
         importance=importance,
+        sensitive=sensitive,
     )
     with open_engine(load_settings()) as engine:
         written = engine.write(tenant, draft)
@@ -173,14 +175,33 @@ def search(  # noqa: PLR0913, PLR0917  one parameter an option
         explain_answer(answer)
 
 
-def delete(memory_id: MemoryId, tenant: options.Tenant, as_json: options.AsJson = False) -> None:
-    """Delete one memory: nobody finds it any more from the moment this ends.
+def delete(
+    tenant: options.Tenant,
+    memory_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The memory's id.")] = None,
+    older_than: Annotated[
+        int | None, typer.Option(min=1, metavar="DAYS", help="Instead of an id: all created longer ago than this.")
+    ] = None,
+    session: options.Session = None,
+    kind: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="With --older-than: only this type.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Delete one memory, or what is older than so many days: nobody finds it any more from the moment this ends.
 
     \b
-    Example:
+    Examples:
       memory delete letter-7 --tenant clinic
+      memory delete --tenant clinic --older-than 365 --type turn
     """
+    if (memory_id is None) == (older_than is None) or (older_than is None and (session or kind)):
+        raise Refused("give an id, or --older-than with or without --session and --type", where="delete")
     with open_engine(load_settings()) as engine:
+        if older_than is not None:
+            gone = engine.lifecycle.delete_older(tenant, timedelta(days=older_than), session=session, kind=kind)
+            show_json({"deleted": gone}) if as_json else say(f"deleted: {gone}")
+            return
+        assert memory_id is not None  # noqa: S101  checked above
         if not engine.delete(tenant, memory_id):
             raise NotFound("there is no such memory")
     if as_json:

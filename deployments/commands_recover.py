@@ -92,7 +92,7 @@ def _flow(tenants: Sequence[str] | None) -> State[Any]:
 
 def _replayed(*, as_json: bool) -> list[Replayed]:
     with open_engine(load_settings()) as engine:
-        epoch, replayed = engine.ledger().restore()
+        epoch, replayed = engine.safekeeping.ledger().restore()
     if not as_json:
         again = sum(one.done_again for one in replayed)
         say(f"Epoch {epoch}; {again} memories deleted again, of {len(replayed)} tenants.")
@@ -117,7 +117,7 @@ def _show_plan(engine: Engine, tenants: Sequence[str], *, as_json: bool) -> None
 
 
 def _planned(engine: Engine, tenant: str) -> Report:
-    work = engine.recover_work()
+    work = engine.safekeeping.recover_work()
     reports = [step(work, tenant, dry=True)]
     while (cursor := reports[-1].cursor) is not None and len(reports) < MOST_PIECES:
         reports.append(step(work, tenant, cursor, dry=True))

@@ -9,7 +9,9 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from core.errors import EngineError, Permanent
+from flows.archive import archive
 from flows.embed import TenantRun, embed
+from flows.reap import reap
 from flows.snapshot import snapshot
 from tasks.engine import engine_kept_open
 from tasks.reindex import sweep_generations
@@ -18,30 +20,36 @@ from tasks.report import Effort, Row, closing_report
 REPORT_KEY = "nightly-report"
 
 
-@flow(name="nightly", flow_run_name="nightly: embed, snapshot, report", persist_result=False)
+@flow(name="nightly", flow_run_name="nightly: embed, archive, reap, snapshot, report", persist_result=False)
 def nightly(
     max_rounds: Annotated[int, Field(ge=1, le=1000, description="Rounds of embed, at the most")] = 100,
 ) -> State[list[Row]]:
-    """Embed what waits, take snapshots, drop indexes that are due, and report: a row a tenant.
+    """Embed what waits, archive and reap by policy, take snapshots, drop indexes that are due, and report.
 
-    The report is kept as the table `nightly-report` too.
-
-    Ends Failed when a chore failed, with the rows in the `rows` of the error's details.
+    A row a tenant, kept as the table `nightly-report` too. Ends Failed when a chore failed, with the rows in the
+    `rows` of the error's details: one chore's failure keeps none of the others from its turn.
     """
     with engine_kept_open():
-        state: State[Any] = embed(max_rounds=max_rounds, return_state=True)
-        result = state.result(raise_on_failure=False)
-        kept: State[Any] = snapshot(return_state=True)
-        note = f"embed: {state.message or state.name}; snapshot: {kept.message or kept.name}"
-        swept: State[Any] = sweep_generations(return_state=True)
-        if not swept.is_completed():
-            note += f"; sweep of generations: {swept.message}"
+        states: dict[str, State[Any]] = {"embed": embed(max_rounds=max_rounds, return_state=True)}
+        result = states["embed"].result(raise_on_failure=False)
+        states["archive"] = archive(return_state=True)
+        states["reap"] = reap(return_state=True)
+        states["snapshot"] = snapshot(return_state=True)
+        states["sweep of generations"] = sweep_generations(return_state=True)
+        said = [f"{name}: {one.message or one.name}" for name, one in states.items() if _says(name, one)]
+        note = "; ".join([f"embed: {states['embed'].message or states['embed'].name}", *said])
         rows = closing_report(REPORT_KEY, efforts_of(result), note)
-    if state.is_completed() and kept.is_completed():
-        return Completed(message=state.message, data=rows)
-    failed = result if not state.is_completed() else kept.result(raise_on_failure=False)
-    kind = type(failed) if isinstance(failed, EngineError) else Permanent
+    failed = next((one for one in states.values() if not one.is_completed()), None)
+    if failed is None:
+        return Completed(message="; ".join([str(states["embed"].message), *said]), data=rows)
+    problem = failed.result(raise_on_failure=False)
+    kind = type(problem) if isinstance(problem, EngineError) else Permanent
     return Failed(message=note, data=kind(note, rows=rows))
+
+
+def _says(name: str, state: State[Any]) -> bool:
+    """Whether the end of a chore is worth a word. Embed has the first one anyway."""
+    return name != "embed" and (not state.is_completed() or state.message not in {None, "", "completed"})
 
 
 def efforts_of(result: object) -> dict[str, Effort]:

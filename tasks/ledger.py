@@ -24,8 +24,8 @@ def ship_deletions() -> str | None:
     """Ship what was deleted; why it could not be done, or None. The next run goes on: no flow fails for it."""
     with task_boundary("ship deletions"), shared_engine() as engine:
         try:
-            shipped = engine.ledger().ship()
-            engine.end_recoveries()
+            shipped = engine.safekeeping.ledger().ship()
+            engine.safekeeping.end_recoveries()
         except Transient as problem:
             get_run_logger().warning("deletions wait for the object store: %s", problem.message)
             return problem.message

@@ -70,6 +70,10 @@ class FolderObjects:
         """Remove objects, and the folders that are empty without them."""
         await asyncio.to_thread(self._remove, keys)
 
+    async def purge(self, key: str) -> None:
+        """Remove an object: a folder keeps one version."""
+        await self.remove([key])
+
     async def close(self) -> None:
         """Nothing is held."""
 

@@ -150,6 +150,21 @@ class ThroughS3fs(PutsOnce):
             for refused in answer.get("Errors", []):  # the request as a whole succeeds
                 raise translation(ClientError({"Error": refused}, "DeleteObjects"))
 
+    async def purge(self, key: str) -> None:
+        """Remove an object with every version and delete marker of it that the bucket keeps."""
+        await self.remove([key])
+        name = self._root + key
+        marker: dict[str, str] = {}
+        while True:
+            with translated():
+                page = await self._call("list_object_versions", Prefix=name, MaxKeys=PAGE, **marker)
+                for found in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+                    if found["Key"] == name and found.get("VersionId") not in (None, "null"):
+                        await self._call("delete_object", Key=name, VersionId=found["VersionId"])
+            if not page.get("IsTruncated"):
+                return
+            marker = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+
     async def close(self) -> None:
         """Close the connections."""
         with translated():
@@ -182,6 +197,8 @@ class ThroughObstore(PutsOnce):
 
     def __init__(self, options: S3Options) -> None:
         super().__init__(options)
+        self._options = options
+        self._versions: ThroughS3fs | None = None
         self._store = self._open(options, read_timeout=_milliseconds(options.read_timeout))
         # obstore counts sending as silence, and an object may be large: its whole bound is request_timeout.
         self._sender = self._open(options)
@@ -238,8 +255,16 @@ class ThroughObstore(PutsOnce):
                 [self._root + key for key in keys] if len(keys) > 1 else self._root + keys[0]
             )
 
+    async def purge(self, key: str) -> None:
+        """Remove an object in every version: obstore knows of none, s3fs does."""
+        if self._versions is None:
+            self._versions = ThroughS3fs(self._options)
+        await self._versions.purge(key)
+
     async def close(self) -> None:
         """The connections close with the client, when nothing holds it any more."""
+        if self._versions is not None:
+            await self._versions.close()
 
     async def _put(self, key: str, data: bytes, *, only_new: bool) -> None:
         mode: Literal["create", "overwrite"] = "create" if only_new else "overwrite"

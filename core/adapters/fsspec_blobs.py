@@ -56,6 +56,9 @@ class Objects(Protocol):
     async def remove(self, keys: Sequence[str]) -> None:
         """Remove up to REMOVED_AT_ONCE objects; gone already: nothing."""
 
+    async def purge(self, key: str) -> None:
+        """Remove an object in every version that is kept."""
+
     async def close(self) -> None:
         """Give back what is held."""
 
@@ -167,6 +170,20 @@ class FsspecBlobs:
                 failed.append(error)
 
         self._run(self._each(remove, pieces))
+        if failed:
+            raise failed[0]
+
+    def purge(self, keys: Sequence[str]) -> None:
+        """Remove objects in every version the store keeps. All are tried; the first failure raises at the end."""
+        failed: builtins.list[EngineError] = []
+
+        async def purge(key: str) -> None:
+            try:
+                await self._bounded(self._objects.purge(key))
+            except EngineError as error:
+                failed.append(error)
+
+        self._run(self._each(purge, [checked(key) for key in dict.fromkeys(keys)]))
         if failed:
             raise failed[0]
 

@@ -32,21 +32,3 @@ class NoCache:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-class NoLocks:
-    """Implements the port `Locks`: nobody can say who has a name."""
-
-    def take(self, name: str, owner: str, keep: timedelta) -> bool | None:  # noqa: ARG002
-        """Nobody can say."""
-        return None
-
-    def renew(self, name: str, owner: str, keep: timedelta) -> bool | None:  # noqa: ARG002
-        """Nobody can say."""
-        return None
-
-    def free(self, name: str, owner: str) -> None:
-        """Nothing is held."""
-
-    def close(self) -> None:
-        """Nothing is held."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
+from functools import partial
 
 from ulid import ULID
 
@@ -19,7 +20,9 @@ from core.assembly.stores import (
     locks_of,
     open_blobs,
     open_index,
+    open_keys,
     prepare_record,
+    receipt_key,
     redis_server,
 )
 from core.engine import Engine, Stores
@@ -47,10 +50,17 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
         index = opened.enter_context(closing(open_index(settings)))
         models = opened.enter_context(closing(SpaceModels(settings, server)))
         loads = index if isinstance(index, BulkLoads) else None
-        blobs = opened.enter_context(closing(LazyBlobs(lambda: open_blobs(settings))))
-        locks = NoLocks() if server is None else locks_of(server)
+        blobs = opened.enter_context(closing(LazyBlobs(partial(open_blobs, settings))))
         stores = Stores(
-            database=database, index=index, cache=cache, models=models, blobs=blobs, locks=locks, loads=loads
+            database=database,
+            index=index,
+            cache=cache,
+            models=models,
+            blobs=blobs,
+            locks=NoLocks() if server is None else locks_of(server),
+            keys=open_keys(settings),
+            receipt_key=receipt_key(settings),
+            loads=loads,
         )
         yield opened.enter_context(closing(Engine(settings, stores, lambda: f"mem_{ULID()}")))
 

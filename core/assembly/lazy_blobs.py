@@ -1,4 +1,4 @@
-"""The object store, opened when it is first asked for: its libraries take half a second, and only chores need it."""
+"""An object store that is opened when it is first used: its libraries take half a second, which most commands spare."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from core.errors import EngineError
-from core.ports import BlobInfo, BlobStore
+from core.ports import BlobInfo, BlobStore, KeepsVersions
 
 
 class LazyBlobs:
-    """Implements the port `BlobStore` by another one. Thread-safe; closed once, opened or not."""
+    """A `BlobStore` by `open`, called once by whoever comes first. Thread-safe. Any call may raise Misconfigured."""
 
-    def __init__(self, opening: Callable[[], BlobStore]) -> None:
-        self._opening = opening
-        self._opened: BlobStore | None = None
+    def __init__(self, open_store: Callable[[], BlobStore]) -> None:
+        self._open = open_store
         self._lock = threading.Lock()
+        self._opened: BlobStore | None = None
 
     def put(self, key: str, data: bytes) -> None:
         """See the port."""
         self._store().put(key, data)
 
     def put_many(self, objects: Mapping[str, bytes]) -> dict[str, EngineError]:
-        """See the port."""
-        return self._store().put_many(objects)
+        """See the port. No objects: nothing is opened."""
+        return self._store().put_many(objects) if objects else {}
 
     def get(self, key: str) -> bytes:
         """See the port."""
         return self._store().get(key)
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """See the port."""
-        return self._store().get_many(keys)
+        """See the port. No keys: nothing is opened."""
+        return self._store().get_many(keys) if keys else {}
 
     def stat(self, key: str) -> BlobInfo | None:
         """See the port."""
@@ -46,17 +46,29 @@ class LazyBlobs:
         self._store().delete(key)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """See the port."""
-        self._store().delete_many(keys)
+        """See the port. No keys: nothing is opened."""
+        if keys:
+            self._store().delete_many(keys)
+
+    def purge(self, keys: Sequence[str]) -> None:
+        """See the port `KeepsVersions`; a store that keeps no versions removes its objects."""
+        if not keys:
+            return
+        store = self._store()
+        if isinstance(store, KeepsVersions):
+            store.purge(keys)
+        else:
+            store.delete_many(keys)
 
     def close(self) -> None:
         """Close the store, if it was opened."""
         with self._lock:
-            if self._opened is not None:
-                self._opened.close()
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
 
     def _store(self) -> BlobStore:
         with self._lock:
             if self._opened is None:
-                self._opened = self._opening()
+                self._opened = self._open()
             return self._opened

@@ -10,8 +10,8 @@ from core.adapters.embedded_valkey import start_valkey, stop_valkey
 from core.adapters.qdrant_edge import EdgeIndex
 from core.adapters.redis_locks import RedisLocks
 from core.adapters.redis_server import RedisServer
-from core.errors import EngineError
-from core.ports import BlobStore, Locks, VectorIndex
+from core.errors import EngineError, Misconfigured
+from core.ports import BlobStore, KeyProvider, Locks, VectorIndex
 from core.record.database import Limits
 from core.record.migrate import migrate
 from core.settings import Settings
@@ -70,6 +70,25 @@ def open_blobs(settings: Settings) -> BlobStore:
             client=settings.s3_client,
         )
     )
+
+
+def open_keys(settings: Settings) -> KeyProvider | None:
+    """Who holds the master key; None: nobody. Raises Misconfigured."""
+    from core.adapters.key_providers import keys_from_file, keys_from_text
+
+    if settings.key_provider == "file":
+        return keys_from_file(settings.key_file or settings.home / "master.key")
+    return None if settings.master_key is None else keys_from_text(settings.master_key.get_secret_value())
+
+
+def receipt_key(settings: Settings) -> bytes | None:
+    """The operator's key for receipts, in PEM; None: receipts are not signed. Raises Misconfigured."""
+    if settings.receipt_key_file is None:
+        return None
+    try:
+        return settings.receipt_key_file.read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"receipt_key_file cannot be read: {error.strerror}") from error
 
 
 def locks_of(server: RedisServer) -> Locks:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from core.errors import NotFound
 from core.index.known import KnownVectors
+from core.index.opening import Opening, as_they_are
 from core.model.generation import Generation, GenerationState
 from core.model.memory import Memory
 from core.model.names import index_group
@@ -52,38 +53,61 @@ class TenantEstimate:
     estimate: Estimate
 
 
-def estimate(
-    database: Database,
-    index: VectorIndex,
-    known: Sequence[KnownVectors],
-    target: Generation | EmbeddingSpace,
-    tenant: str,
-    *,
-    waiting_only: bool = False,
-) -> Estimate:
-    """What it takes to bring a tenant's records into a generation, or into a new one in a space.
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """Estimates against a record and its indexes. `known` are vectors kept elsewhere, `opened` opens what is sealed."""
 
-    `waiting_only`: only what waits in the outbox of the generation. Nothing is changed or made; page by page, in
-    bounded memory. Raises Transient when a store is out of reach.
-    """
-    generation = target if isinstance(target, Generation) else _imagined(target, tenant)
-    seen: set[int] = set()
-    total = Estimate()
-    for ids in _pages(database, generation, waiting_only=waiting_only):
-        with database.tenant(tenant) as session:
-            hash_key = memories.keys(session).hash_key
-            wanted, _ = memories.fetch_to_index(session, tenant, ids)
-        texts, payloads = _prepared(wanted, generation.space, hash_key)
-        there = _there(index, known, generation, payloads, indexed=isinstance(target, Generation))
-        total = replace(total, records=total.records + len(ids), reusable=total.reusable + len(there))
-        for memory_id in payloads.keys() - there:
-            mark = int(payloads[memory_id].stamp.text_hash[:15], 16)
-            if mark not in seen:
-                if len(seen) < REMEMBERED:
-                    seen.add(mark)
-                tokens = total.tokens + estimated_tokens(texts[memory_id])
-                total = replace(total, texts=total.texts + 1, tokens=tokens)
-    return total
+    database: Database
+    index: VectorIndex
+    known: Sequence[KnownVectors] = ()
+    opened: Opening = as_they_are
+
+    def estimate(self, target: Generation | EmbeddingSpace, tenant: str, *, waiting_only: bool = False) -> Estimate:
+        """What it takes to bring a tenant's records into a generation, or into a new one in a space.
+
+        `waiting_only`: only what waits in the outbox of the generation. Nothing is changed or made; page by page,
+        in bounded memory. Raises Transient when a store is out of reach.
+        """
+        generation = target if isinstance(target, Generation) else _imagined(target, tenant)
+        seen: set[int] = set()
+        total = Estimate()
+        for ids in _pages(self.database, generation, waiting_only=waiting_only):
+            with self.database.tenant(tenant) as session:
+                hash_key = memories.keys(session).hash_key
+                wanted, _ = memories.fetch_to_index(session, tenant, ids)
+            texts, payloads = _prepared(self.opened(wanted)[0], generation.space, hash_key)
+            there = self._there(generation, payloads, indexed=isinstance(target, Generation))
+            total = replace(total, records=total.records + len(ids), reusable=total.reusable + len(there))
+            for memory_id in payloads.keys() - there:
+                mark = int(payloads[memory_id].stamp.text_hash[:15], 16)
+                if mark not in seen:
+                    if len(seen) < REMEMBERED:
+                        seen.add(mark)
+                    tokens = total.tokens + estimated_tokens(texts[memory_id])
+                    total = replace(total, texts=total.texts + 1, tokens=tokens)
+        return total
+
+    def _there(self, generation: Generation, payloads: Mapping[str, Payload], *, indexed: bool) -> set[str]:
+        """Those whose text has a vector: in the point itself, in another one, or wherever one is kept."""
+        there: set[str] = set()
+        collection = generation.collection
+        hashes = {name: payload.stamp.text_hash for name, payload in payloads.items()}
+        found: set[str] = set()
+        if indexed and hashes:
+            try:
+                stamps = self.index.stamps(collection, [payload.embedding_id for payload in payloads.values()])
+                for name, payload in payloads.items():
+                    stored = stamps.get(payload.embedding_id)
+                    if stored is not None and stored.text_hash == hashes[name]:
+                        there.add(name)
+                asked = sorted({hashes[name] for name in hashes.keys() - there})
+                found.update(self.index.vectors_of_texts(collection, generation.tenant, asked))
+            except NotFound:
+                found.clear()  # nothing was brought there yet
+        for source in self.known:
+            if missing := sorted({hashes[name] for name in hashes.keys() - there} - found):
+                found.update(source.vectors_of_texts(generation, missing))
+        return there | {name for name, one in hashes.items() if one in found}
 
 
 def _imagined(space: EmbeddingSpace, tenant: str) -> Generation:
@@ -110,33 +134,3 @@ def _prepared(
 ) -> tuple[dict[str, str], dict[str, Payload]]:
     texts = {name: space.document_text(memory.title, memory.content) for name, memory in wanted.items()}
     return texts, {name: payload_of(memory, text_hash(texts[name], hash_key)) for name, memory in wanted.items()}
-
-
-def _there(
-    index: VectorIndex,
-    known: Sequence[KnownVectors],
-    generation: Generation,
-    payloads: Mapping[str, Payload],
-    *,
-    indexed: bool,
-) -> set[str]:
-    """Those whose text has a vector: in the point itself, in another one, or wherever one is kept."""
-    there: set[str] = set()
-    collection = generation.collection
-    hashes = {name: payload.stamp.text_hash for name, payload in payloads.items()}
-    found: set[str] = set()
-    if indexed and hashes:
-        try:
-            stamps = index.stamps(collection, [payload.embedding_id for payload in payloads.values()])
-            for name, payload in payloads.items():
-                stored = stamps.get(payload.embedding_id)
-                if stored is not None and stored.text_hash == hashes[name]:
-                    there.add(name)
-            asked = sorted({hashes[name] for name in hashes.keys() - there})
-            found.update(index.vectors_of_texts(collection, generation.tenant, asked))
-        except NotFound:
-            found.clear()  # nothing was brought there yet
-    for source in known:
-        if missing := sorted({hashes[name] for name in hashes.keys() - there} - found):
-            found.update(source.vectors_of_texts(generation, missing))
-    return there | {name for name, one in hashes.items() if one in found}

@@ -13,6 +13,7 @@ import numpy as np
 
 from core.errors import EngineError
 from core.index.agreement import Agreement, Wanted, agreement
+from core.index.opening import Opening, as_they_are
 from core.index.vectors import checked
 from core.model.generation import Generation
 from core.model.memory import Memory
@@ -46,6 +47,7 @@ class Gate:
     clock: Callable[[], float]
     bounds: GateBounds = field(default_factory=GateBounds)
     queries: Queries = no_queries
+    opened: Opening = as_they_are
 
     def judge(
         self, new: Generation, live: Generation, chance: random.Random, now: datetime
@@ -112,7 +114,7 @@ class _Sampled:
             wanted, _ = memories.fetch_to_index(session, self._new.tenant, list(self._sample))
         stored = self._gate.index.payloads(self._new.collection, [one.point for one in self._sample.values()])
         space, seen, wrong = self._new.space, 0, 0
-        for memory_id, memory in wanted.items():
+        for memory_id, memory in self._gate.opened(wanted)[0].items():
             if memory.version != self._sample[memory_id].version:
                 continue  # written since: it is compared when it has settled
             seen += 1

@@ -35,6 +35,7 @@ from core.record.batch_jobs import batch_vectors
 from core.record.database import Database, Session
 from core.record.outbox import Outbox, enqueue
 from core.record.uses import add_use
+from core.record.vault import Vault
 
 # An entry claimed this often without any end was there each time a worker died: it is the likely cause.
 MAX_ATTEMPTS = 5
@@ -113,7 +114,9 @@ class Indexer:
         index: VectorIndex,
         embedder_of: Callable[[EmbeddingSpace], Embedder],
         known: Sequence[KnownVectors] = (),
+        vault: Vault | None = None,
     ) -> None:
+        self._vault = vault
         self._database = database
         self._outbox = outbox
         self._index = index
@@ -149,17 +152,23 @@ class Indexer:
         with self._database.tenant(tenant) as session:
             hash_key = memories.keys(session).hash_key
             wanted, unwanted = memories.fetch_to_index(session, tenant, ids)
-            batch = _Batch(claim, wanted, unwanted)
-            for memory_id, memory in wanted.items():
-                text = space.document_text(memory.title, memory.content)
-                batch.texts[memory_id] = text
-                batch.payloads[memory_id] = payload_of(memory, text_hash(text, hash_key))
-            hashes = {payload.stamp.text_hash for payload in batch.payloads.values()}
-            batch.came = batch_vectors(session, claim.generation, sorted(hashes))
-        for memory_id in set(ids) - wanted.keys() - unwanted.keys():
+        batch = _Batch(claim, wanted, unwanted)
+        if self._vault is not None:
+            batch.wanted, closed = self._vault.all_opened(wanted)
+            for memory_id, reason in closed.items():
+                self._set_aside(batch, memory_id, reason)
+            ids = [memory_id for memory_id in ids if memory_id not in closed]
+        for memory_id in set(ids) - batch.wanted.keys() - unwanted.keys():
             # Purged: no version is left to compare with. Should the id be written again meanwhile, the
             # second look finds it and brings it back.
             batch.unwanted[memory_id] = CEILING - 1
+        for memory_id, memory in batch.wanted.items():
+            text = space.document_text(memory.title, memory.content)
+            batch.texts[memory_id] = text
+            batch.payloads[memory_id] = payload_of(memory, text_hash(text, hash_key))
+        hashes = {payload.stamp.text_hash for payload in batch.payloads.values()}
+        with self._database.tenant(tenant) as session:
+            batch.came = batch_vectors(session, claim.generation, sorted(hashes))
         return batch
 
     def _set_aside_killers(self, batch: _Batch) -> None:

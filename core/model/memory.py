@@ -33,7 +33,8 @@ class Draft:
 
     An `id` makes the write idempotent: the same id again replaces the record, and the same id with
     the same values changes nothing. A naive `created_at` or `expires_at` is UTC. `importance` is
-    within 0..1. `subject` names the person the memory is about, the key an erasure goes by.
+    within 0..1. `subject` names the person the memory is about, the key an erasure goes by. What is
+    `sensitive` is kept sealed under a key of its tenant, and is found by its vector alone.
     """
 
     content: str
@@ -55,11 +56,31 @@ class Draft:
     source: Source | None = None
     expires_at: datetime | None = None
     created_at: datetime | None = None
+    sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed(Draft):
+    """A sensitive draft whose content, title and metadata values were sealed, under the data key `key_id`."""
+
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where the whole content of a memory is when its row holds only the beginning: object and its SHA-256."""
+
+    key: str
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """One record as PostgreSQL keeps it. Times are aware, in UTC."""
+    """One record as PostgreSQL keeps it. Times are aware, in UTC.
+
+    With `stored` set, `content` is only the beginning of the text. With `key_id` set, content, title and metadata
+    values are sealed under that data key. `keep`: nothing moves or reaps it.
+    """
 
     tenant: str
     id: str
@@ -86,6 +107,9 @@ class Memory:
     source: Source | None = None
     expires_at: datetime | None = None
     accessed_at: datetime | None = None
+    keep: bool = False
+    key_id: str | None = None
+    stored: Stored | None = None
 
 
 def embedding_id(tenant: str, memory_id: str) -> uuid.UUID:

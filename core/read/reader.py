@@ -14,6 +14,7 @@ from core.ports import Cache, Embedder, VectorIndex
 from core.read.answers import Answers
 from core.read.legs import KeywordLeg, Legs, VectorLeg
 from core.read.rates import Rates
+from core.read.rehydrate import Rehydrate
 from core.read.search import Search, Wanted
 from core.read.standing import Standings
 from core.record import memories
@@ -43,14 +44,16 @@ class Reader:
         deadline: timedelta = DEADLINE,
         threads: int = THREADS,
         keep_answers: timedelta = timedelta(0),
+        rehydrate: Rehydrate | None = None,
     ) -> None:
+        self._rehydrate = rehydrate
         self._database = database
         self._ranking = ranking
         self.rates = Rates(cache)
         vector = VectorLeg(index, cache, embedder_of, self.rates)
         self._legs = Legs(vector, KeywordLeg(database, Frequencies()), deadline, threads, clock)
         answers = Answers(cache, keep_answers, self.rates)
-        self._search = Search(database, self._legs, Standings(database, clock), answers, clock)
+        self._search = Search(database, self._legs, Standings(database, clock), answers, clock, rehydrate)
 
     def get(self, tenant: str, memory_id: str) -> Memory:
         """One memory by id. Raises NotFound when it is deleted, expired or never was."""
@@ -60,16 +63,21 @@ class Reader:
         return found[memory_id]
 
     def get_many(self, tenant: str, memory_ids: Sequence[str]) -> dict[str, Memory]:
-        """The live memories among some ids, by id."""
+        """The live memories among some ids, by id, whole. Raises as `Rehydrate.all` does."""
         with self._database.tenant(tenant) as session:
-            return memories.fetch(session, tenant, memory_ids)
+            found = memories.fetch(session, tenant, memory_ids)
+        return found if self._rehydrate is None else self._rehydrate.all(found)
 
     def page(self, tenant: str, place: Place, limit: int, after: Position | None = None) -> list[Memory]:
-        """Up to `limit` memories of a place, newest first, behind `after` (the last row of the page before)."""
+        """Up to `limit` memories of a place, newest first, behind `after` (the last row of the page before).
+
+        Of archived ones the beginning of the content, with `stored` set.
+        """
         if limit < 1:
             raise Refused("a page holds at least one memory", where="limit")
         with self._database.tenant(tenant) as session:
-            return memories.page(session, tenant, place, after, limit)
+            found = memories.page(session, tenant, place, after, limit)
+        return found if self._rehydrate is None else self._rehydrate.listed(found)
 
     def count(self, tenant: str) -> int:
         """How many live memories a tenant has."""

@@ -22,6 +22,7 @@ from core.read.diversity import diverse
 from core.read.fusion import Pool, merged, stands
 from core.read.legs import KEYWORD, VECTOR, LegHits, Legs, Question
 from core.read.passages import passages_of
+from core.read.rehydrate import Rehydrate
 from core.read.standing import Standing, Standings
 from core.record import memories
 from core.record.candidates import Candidate, candidates, change_mark
@@ -50,8 +51,15 @@ class Search:
     """Searches memories of any tenant. Thread-safe. `clock` tells time that passes."""
 
     def __init__(
-        self, database: Database, legs: Legs, standings: Standings, answers: Answers, clock: Callable[[], float]
+        self,
+        database: Database,
+        legs: Legs,
+        standings: Standings,
+        answers: Answers,
+        clock: Callable[[], float],
+        rehydrate: Rehydrate | None = None,
     ) -> None:
+        self._rehydrate = rehydrate
         self._database = database
         self._legs = legs
         self._standings = standings
@@ -79,7 +87,7 @@ class Search:
                 points = tuple(one.memory.embedding_id for one in answer.found)
                 scores = tuple(one.score for one in answer.found)
                 self._answers.put(key, KeptAnswer(change, points, scores, tuple(one.parts for one in answer.found)))
-        return self._with_passages(answer, wanted)
+        return self._whole(self._with_passages(answer, wanted))
 
     def _key(self, wanted: Wanted, standing: Standing) -> tuple[str | None, int | None]:
         if not self._answers.on or standing.generation is None:
@@ -214,6 +222,25 @@ class Search:
             if len(found) >= wanted.limit:
                 break
         return found[: wanted.limit]
+
+    def _whole(self, answer: Answer) -> Answer:
+        """The answer with whole memories, in the clear; which cannot be had like that is said, or left out."""
+        memories_of = [one.memory for one in answer.found]
+        memories_of += [memory for passage in answer.passages for memory in passage.memories]
+        if self._rehydrate is None or not memories_of:
+            return answer
+        whole, unread = self._rehydrate.hits({memory.id: memory for memory in memories_of})
+        passages = [
+            replace(one, memories=tuple(whole[memory.id] for memory in one.memories if memory.id in whole))
+            for one in answer.passages
+            if one.hits & whole.keys()
+        ]
+        return replace(
+            answer,
+            found=tuple(replace(one, memory=whole[one.memory.id]) for one in answer.found if one.memory.id in whole),
+            passages=tuple(passages),
+            degraded="; ".join(filter(None, (answer.degraded, unread))) or None,
+        )
 
     def _with_passages(self, answer: Answer, wanted: Wanted) -> Answer:
         if wanted.around < 1 or not answer.found:

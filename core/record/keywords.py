@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from psycopg.types.json import Jsonb
 
-from core.model.memory import Draft, Memory
+from core.model.memory import Draft, Memory, Sealed
 from core.model.query import Filters
 from core.model.terms import TERMS_EDITION, Terms, known_language, terms_of
 from core.record.database import Session
@@ -61,7 +61,10 @@ class Asked:
 
 
 def put_terms(session: Session, tenant: str, memories: Mapping[uuid.UUID, Draft | Memory]) -> None:
-    """Make memories found by their words, and by no words they no longer have."""
+    """Make memories found by their words, and by no words they no longer have. Sealed ones have none."""
+    if sealed := [point for point, memory in memories.items() if isinstance(memory, Sealed)]:
+        session.execute(query("keyword_drop"), {"tenant": tenant, "points": sealed})
+        memories = {point: memory for point, memory in memories.items() if point not in set(sealed)}
     if not memories:
         return
     sizes: list[int] = []

@@ -62,6 +62,12 @@ class Ledger:
             waiting = [row["tenant"] for row in session.execute(query("ledger_tenants")).fetchall()]
         return sum(self._ship(tenant) for tenant in waiting if tenants is None or tenant in tenants)
 
+    def announce(self, tenant: str, piece: Sequence[Deletion]) -> None:
+        """Write deletions that are about to be made, of rows that leave no event behind. Twice says the same twice."""
+        if piece:
+            data = _written(tenant, piece)
+            self.blobs.put(f"{folder(tenant)}erased-{hashlib.sha256(data).hexdigest()[:32]}.jsonl", data)
+
     def replay(self, tenant: str) -> Replayed:
         """Delete again every memory of a tenant the ledger says is deleted and that was not written since."""
         known = again = 0
@@ -121,7 +127,7 @@ class Ledger:
             data = _written(tenant, piece)
             # The digest, because a record restored from a backup counts its transactions again.
             name = f"{int(first['xid']):020}-{first['seq']:019}-{hashlib.sha256(data).hexdigest()[:16]}"
-            self.blobs.put(f"{_folder(tenant)}{name}.jsonl", data)
+            self.blobs.put(f"{folder(tenant)}{name}.jsonl", data)
             with self.database.tenant(tenant) as session:
                 values = {"tenant": tenant, "xid": last["xid"], "seq": last["seq"]}
                 session.execute(query("ledger_shipped"), values)
@@ -129,10 +135,11 @@ class Ledger:
         return shipped
 
     def _keys(self, tenant: str) -> Iterator[str]:
-        return (info.key for info in self.blobs.list(_folder(tenant)))
+        return (info.key for info in self.blobs.list(folder(tenant)))
 
 
-def _folder(tenant: str) -> str:
+def folder(tenant: str) -> str:
+    """Where the ledger of a tenant is, ending in `/`."""
     return f"{index_group(tenant)}/{FOLDER}/"
 
 

@@ -15,14 +15,14 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from core.errors import Misconfigured
-from core.model.memory import Draft, Memory, Source, embedding_id
+from core.model.memory import Draft, Memory, Sealed, Source, Stored, embedding_id
 from core.record.database import Row, Session
 from core.record.keywords import put_terms
 from core.record.queries import query
 
 _COPY_TYPES = (
     *("text", "uuid", "text", "text", "text", "text", "text", "int8", "text", "text", "text", "text", "text"),
-    *("text[]", "jsonb", "jsonb", "float8", "jsonb", "timestamptz", "timestamptz", "int8"),
+    *("text[]", "jsonb", "jsonb", "float8", "jsonb", "timestamptz", "timestamptz", "text", "int8"),
 )
 
 
@@ -221,6 +221,9 @@ def memory_of(row: Row) -> Memory:
         accessed_at=row["accessed_at"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+        keep=row["keep"],
+        key_id=row["key_id"],
+        stored=None if row["content_sha256"] is None else Stored(row["archive_uri"], row["archive_sha256"]),
     )
 
 
@@ -247,6 +250,7 @@ def _values(tenant: str, memory_id: str, draft: Draft) -> dict[str, Any]:
         "source": None if draft.source is None else Jsonb(_source(draft.source)),
         "expires_at": draft.expires_at,
         "created_at": draft.created_at,
+        "key_id": draft.key_id if isinstance(draft, Sealed) else None,
     }
 
 

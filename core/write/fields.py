@@ -119,6 +119,13 @@ def tier(value: object, where: str, cleaner: Cleaner) -> str:
     return named
 
 
+def flag(value: object, where: str, _: Cleaner | None = None) -> bool:
+    """True or False, and nothing that only looks like it."""
+    if not isinstance(value, bool):
+        raise Refused(f"{where} must be true or false", where=where)
+    return value
+
+
 def position(value: object, where: str, _: Cleaner | None = None) -> int:
     """An integer of 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int):

@@ -50,6 +50,7 @@ _RULES: Mapping[str, Rule] = {
     "source": rules.optional(rules.source),
     "expires_at": rules.optional(rules.moment),
     "created_at": rules.optional(rules.moment),
+    "sensitive": rules.flag,
 }
 _TIMES = ("expires_at", "created_at")
 _SOURCE_KEYS = frozenset(field.name for field in fields(Source))

@@ -8,16 +8,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from core.errors import Conflict, NotFound, Permanent, Refused
-from core.model.memory import Draft, Memory
+from core.errors import Conflict, Misconfigured, NotFound, Permanent, Refused
+from core.model.memory import Draft, Memory, Sealed
+from core.model.query import Filters
 from core.model.space import EmbeddingSpace
-from core.record import memories
-from core.record.database import Database
+from core.record import memories, reaping
+from core.record.contents import Contents
+from core.record.database import Database, Session
 from core.record.generations import live_generation, register_first
+from core.write.asked import admit_filters
 from core.write.gate import admit, admit_changes, admit_id, admit_tenant
 
 # A bulk write commits in pieces of this many: a registration waits for one piece at the most.
@@ -56,7 +60,10 @@ class Writer:
     tenant's first generation is registered with.
     """
 
-    def __init__(self, database: Database, space: EmbeddingSpace, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, database: Database, space: EmbeddingSpace, new_id: Callable[[], str], contents: Contents | None = None
+    ) -> None:
+        self._contents = contents
         self._database = database
         self._space = space
         self._new_id = new_id
@@ -71,8 +78,10 @@ class Writer:
         admitted = admit(tenant, draft)
         self._ensure_registered(tenant)
         memory_id = admitted.draft.id or self._new_id()
+        sealed = self._sealed(tenant, memory_id, admitted.draft)
         with self._database.tenant(tenant) as session:
-            version = memories.store(session, tenant, memory_id, admitted.draft)
+            self._hold_key(session, tenant, [sealed])
+            version = memories.store(session, tenant, memory_id, sealed)
         kept = Kept.UNCHANGED if version is None else Kept.STORED
         return Written(id=memory_id, kept=kept, version=version, cleaned=admitted.cleaned)
 
@@ -84,19 +93,44 @@ class Writer:
         """
         tenant, memory_id = admit_tenant(tenant), admit_id(memory_id)
         admitted = admit_changes(changes)
+        whole = self._whole(tenant, memory_id, expected_version)
+        changed = replace(_draft_of(whole), **admitted.changes)
+        sealed = self._sealed(tenant, memory_id, changed)
         with self._database.tenant(tenant) as session:
-            current = memories.lock(session, tenant, memory_id)
-            if current is None:
-                raise NotFound(f"there is no memory {memory_id!r}")
-            if current.version != expected_version:
-                raise Conflict(
-                    f"the memory is at version {current.version}, not {expected_version}", current=current.version
-                )
-            changed = replace(_draft_of(current), **admitted.changes)
-            version = memories.store(session, tenant, memory_id, changed)
+            self._hold_key(session, tenant, [sealed])
+            current = _at(memories.lock(session, tenant, memory_id), memory_id, expected_version)
+            version = memories.store(session, tenant, memory_id, sealed)
         if version is None:
             return Written(id=memory_id, kept=Kept.UNCHANGED, version=current.version, cleaned=admitted.cleaned)
         return Written(id=memory_id, kept=Kept.STORED, version=version, cleaned=admitted.cleaned)
+
+    def _whole(self, tenant: str, memory_id: str, expected_version: int) -> Memory:
+        """The memory at a version, with its whole content in the clear, which may lie in another store.
+
+        Read before the transaction that changes it: none is open while another store is asked, and a version's
+        fields never change.
+        """
+        with self._database.tenant(tenant) as session:
+            found = memories.fetch(session, tenant, [memory_id])
+        current = _at(found.get(memory_id), memory_id, expected_version)
+        if self._contents is None:
+            return current
+        whole, problems = self._contents.bring({memory_id: current})
+        if problems:
+            raise problems[memory_id]
+        return whole[memory_id]
+
+    def _sealed(self, tenant: str, memory_id: str, draft: Draft) -> Draft:
+        if not draft.sensitive:
+            return draft
+        if self._contents is None:
+            raise Misconfigured("there is no master key for what is sensitive: set key_provider")
+        return self._contents.vault.sealed_draft(tenant, memory_id, draft)
+
+    def _hold_key(self, session: Session, tenant: str, drafts: Iterable[Draft]) -> None:
+        for key_id in {draft.key_id for draft in drafts if isinstance(draft, Sealed)}:
+            if self._contents is not None:
+                self._contents.vault.hold(session, tenant, key_id)
 
     def delete(self, tenant: str, memory_id: str) -> bool:
         """Delete a memory: from here on no reader sees it. False: there was none."""
@@ -111,6 +145,23 @@ class Writer:
             with self._database.tenant(tenant) as session:
                 gone += memories.tombstone(session, tenant, ids[start : start + PIECE])
         return sorted(gone)
+
+    def delete_older(self, tenant: str, age: timedelta, *, session: str | None = None, kind: str | None = None) -> int:
+        """Delete what was created longer ago than `age`, of a session and a type if named; kept memories stay.
+
+        In committed pieces; how many went. Raises Refused for an age of nothing.
+        """
+        tenant = admit_tenant(tenant)
+        place = admit_filters(Filters(session=session, type=kind))
+        gone = 0
+        while True:
+            with self._database.tenant(tenant) as transaction:
+                piece = reaping.delete_older(
+                    transaction, tenant, age, PIECE, of_session=place.session, of_type=place.type
+                )
+            gone += piece
+            if not piece:
+                return gone
 
     def write_many(self, tenant: str, drafts: Iterable[Draft]) -> Iterator[Written]:
         """Keep many memories, one result an item in the order given; one bad item never touches its neighbours.
@@ -135,7 +186,7 @@ class Writer:
                 continue
             memory_id = admitted.draft.id or self._new_id()
             to_store.pop(memory_id, None)
-            to_store[memory_id] = admitted.draft
+            to_store[memory_id] = self._sealed(tenant, memory_id, admitted.draft)
             results.append(Written(id=memory_id, kept=Kept.UNCHANGED, cleaned=admitted.cleaned, number=number))
         versions, refused = self._store(tenant, to_store)
         return _with_versions(results, versions, refused)
@@ -144,6 +195,7 @@ class Writer:
         """Versions of what changed, and why PostgreSQL refused what the gate let through (nothing is known to)."""
         try:
             with self._database.tenant(tenant) as session:
+                self._hold_key(session, tenant, drafts.values())
                 return memories.store_many(session, tenant, drafts), {}
         except Permanent:
             if len(drafts) == 1:
@@ -168,6 +220,15 @@ class Writer:
             register_first(self._database, tenant, self._space)
         with self._lock:
             self._known.add(tenant)
+
+
+def _at(current: Memory | None, memory_id: str, expected_version: int) -> Memory:
+    """The memory, if it is there at the expected version. Raises NotFound, Conflict."""
+    if current is None:
+        raise NotFound(f"there is no memory {memory_id!r}")
+    if current.version != expected_version:
+        raise Conflict(f"the memory is at version {current.version}, not {expected_version}", current=current.version)
+    return current
 
 
 def _with_versions(results: list[Written], versions: dict[str, int], refused: dict[str, str]) -> list[Written]:
@@ -217,4 +278,5 @@ def _draft_of(memory: Memory) -> Draft:
         source=memory.source,
         expires_at=memory.expires_at,
         created_at=memory.created_at,
+        sensitive=memory.key_id is not None,
     )

@@ -32,6 +32,7 @@ from tests.openai_batches import Batches
 from tests.openai_server import OpenAIServer
 
 if TYPE_CHECKING:
+    from tests.batch.lifecycle_parts import Lifecycle
     from tests.batch.reindexing import Rig
 
 
@@ -115,3 +116,11 @@ def lane(provider: Batches, database_url: str, tmp_path: Path) -> Iterator[Lane]
     }  # fmt: skip
     with open_engine(load_settings(**chosen)) as engine, psycopg.connect(database_url, autocommit=True) as admin:
         yield Lane(engine, provider, admin, chosen)
+
+
+def life(database_url: str, tmp_path: Path) -> Iterator[Lifecycle]:
+    from tests.batch.lifecycle_parts import lifecycle_of
+
+    made = lifecycle_of(database_url, tmp_path)
+    yield made
+    made.close()

@@ -13,7 +13,7 @@ import pytest
 from core.assembly.models import price_of
 from core.batch.batch_lane import KEEP_VECTORS, Submitting, plan, step, sweep
 from core.index.budget import Budget
-from core.index.estimate import Estimate, estimate
+from core.index.estimate import Estimate, Estimator
 from core.model.batch import JobState
 from core.model.memory import Draft
 from core.model.outbox import Backlog
@@ -239,10 +239,10 @@ def test_an_estimate_for_another_space_is_over_all_records_and_reuses_what_is_ke
     lane.follow()
     known = [BatchVectors(database)]
     elsewhere = replace(space, dimensions=64)
-    assert estimate(database, index, known, elsewhere, "t") == Estimate(records=4, texts=4, tokens=16)
-    assert estimate(database, index, known, space, "t") == Estimate(records=4, reusable=4)
+    assert Estimator(database, index, known).estimate(elsewhere, "t") == Estimate(records=4, texts=4, tokens=16)
+    assert Estimator(database, index, known).estimate(space, "t") == Estimate(records=4, reusable=4)
     lane.drain()
-    assert estimate(database, index, [], generation, "t") == Estimate(records=4, reusable=4)
+    assert Estimator(database, index).estimate(generation, "t") == Estimate(records=4, reusable=4)
 
 
 class _Nothing:
@@ -261,5 +261,5 @@ def test_an_estimate_goes_page_by_page(lane: Lane, monkeypatch: pytest.MonkeyPat
     lane.remember(*numbers(30))
     source = _Nothing()
     space = lane.engine._writer._space
-    found = estimate(lane.engine._database, lane.engine._index, [source], space, "t")
+    found = Estimator(lane.engine._database, lane.engine._index, [source]).estimate(space, "t")
     assert (found.records, found.texts, source.most) == (30, 30, 7)

@@ -84,14 +84,14 @@ def filled(engine: Engine, generation: Generation, records: int) -> list[Point]:
 
 def all_portions(engine: Engine) -> None:
     """A whole snapshot."""
-    work = engine.snapshot_work()
+    work = engine.safekeeping.snapshot_work()
     while not snapshot_step(work, TENANT).done:
         pass
 
 
 def recovered(engine: Engine, records: int) -> None:
     """A whole recovery."""
-    work, cursor, restored = engine.recover_work(), BEGINNING, 0
+    work, cursor, restored = engine.safekeeping.recover_work(), BEGINNING, 0
     while cursor is not None:
         report = recover_step(work, TENANT, cursor)
         restored += report.figures.restored

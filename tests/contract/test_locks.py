@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.adapters.no_cache import NoLocks
+from core.adapters.no_locks import NoLocks
 from core.adapters.redis_locks import RedisLocks
 from core.adapters.redis_server import RedisServer
 from core.ports import Locks

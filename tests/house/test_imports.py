@@ -35,6 +35,8 @@ PLACES = {
     "pydantic_settings": "core/settings.py",
     "typer": "deployments/*.py",
     "rich": "deployments/*.py",
+    "zstandard": "core/model/compression.py",
+    "cryptography": "core/model/*ing.py",
 }
 ONE_FILE = (
     "qdrant_edge",

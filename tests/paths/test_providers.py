@@ -154,7 +154,7 @@ def test_an_answer_that_cannot_be_used_stores_nothing_and_marks_nothing_done(
     assert drain(engine).postponed
     assert [(one.waiting, one.set_aside) for one in engine.backlog()] == [(5, 0)]
     server.told = lambda _: None
-    assert engine.index_health(["t"])[0].points == 0
+    assert engine.safekeeping.index_health(["t"])[0].points == 0
 
 
 def test_answers_in_any_order_are_placed_by_index(engine: Engine, server: OpenAIServer) -> None:

@@ -62,6 +62,30 @@ class Forgetter:
             ]
         return Forgotten(sum(one.rows for one in found), sum(one.objects for one in found))
 
+    def rows(self, tenant: str, ids: Sequence[str]) -> int:
+        """How many rows of these memories all snapshots of a tenant hold; a part that cannot be read counts as one."""
+        points = {embedding_id(tenant, one).bytes for one in ids}
+        found = 0
+        for folder, there in folders(self.blobs, tenant).items():
+            shelf = Shelf(self.blobs, folder)
+            newest = shelf.newest(there)
+            named = {} if newest is None else {part.name: part for part in newest.parts}
+            found += sum(abs(_count(shelf, name, named.get(name), points)) for name in _part_names(there))
+        return found
+
+    def forget_all(self, tenant: str) -> int:
+        """Remove every object of every snapshot of a tenant; how many. Raises Busy while one is being taken."""
+        with fenced(self.database, self.locks, LockName(tenant=tenant, work=WORK), self.new_id().hex, self.keep):
+            gone = 0
+            for folder, there in folders(self.blobs, tenant).items():
+                Shelf(self.blobs, folder).drop(list(there))
+                gone += len(there)
+            return gone
+
+    def objects(self, tenant: str) -> int:
+        """How many objects all snapshots of a tenant are made of."""
+        return sum(len(there) for there in folders(self.blobs, tenant).values())
+
     def _forget(
         self,
         shelf: Shelf,

@@ -2,7 +2,7 @@
 -- Newest first. A page starts behind (before, before_id), the last row of the page before it.
 SELECT tenant, id, embedding_id, version, subject, scope, project, agent, session, position, speaker, role,
        type, title, content, tags, labels, metadata, importance, tier, source, expires_at, accessed_at,
-       created_at, updated_at
+       created_at, updated_at, archive_uri, archive_sha256, content_sha256, key_id, keep
 FROM memory
 WHERE tenant = %(tenant)s
   AND (%(scope)s::text IS NULL OR scope = %(scope)s::text)

@@ -5,12 +5,13 @@
 -- An excluded.created_at equal to now() was not given by the caller: the record keeps its own.
 INSERT INTO memory AS m (
     tenant, id, embedding_id, version, subject, scope, project, agent, session, position, speaker, role,
-    type, title, content, tags, labels, metadata, importance, source, expires_at, created_at, place)
-SELECT %(tenant)s, i.id, i.embedding_id, next_version(0), i.subject, i.scope, i.project, i.agent, i.session,
-       i.position, i.speaker, i.role, i.type, i.title, i.content, i.tags, i.labels, i.metadata, i.importance,
-       i.source, i.expires_at, coalesce(i.created_at, now()),
+    type, title, content, tags, labels, metadata, importance, source, expires_at, created_at, key_id, place)
+SELECT %(tenant)s, i.id, i.embedding_id, next_version(coalesce(t.version, 0)), i.subject, i.scope, i.project, i.agent,
+       i.session, i.position, i.speaker, i.role, i.type, i.title, i.content, i.tags, i.labels, i.metadata,
+       i.importance, i.source, i.expires_at, coalesce(i.created_at, now()), i.key_id,
        coalesce(i.position, l.last + row_number() OVER (PARTITION BY i.session, i.position IS NULL ORDER BY i.number))
 FROM pg_temp.incoming i
+LEFT JOIN tombstone t ON t.tenant = %(tenant)s AND t.id = i.id
 LEFT JOIN (
     SELECT s.session, (
         SELECT coalesce(max(b.place), -1) FROM memory b
@@ -26,6 +27,7 @@ SET version = next_version(m.version), subject = excluded.subject, scope = exclu
     title = excluded.title, content = excluded.content, tags = excluded.tags, labels = excluded.labels,
     metadata = excluded.metadata, importance = excluded.importance, source = excluded.source,
     expires_at = excluded.expires_at, tier = 'warm', archive_uri = NULL, archive_sha256 = NULL,
+    content_sha256 = NULL, key_id = excluded.key_id, keep = m.keep AND m.deleted_at IS NULL,
     created_at = CASE WHEN m.deleted_at IS NULL AND excluded.created_at = now()
                       THEN m.created_at ELSE excluded.created_at END,
     deleted_at = NULL, updated_at = now(),
@@ -34,11 +36,14 @@ SET version = next_version(m.version), subject = excluded.subject, scope = exclu
                  ELSE excluded.place END
 WHERE m.deleted_at IS NOT NULL
    OR (m.subject, m.scope, m.project, m.agent, m.session, m.position, m.speaker, m.role, m.type, m.title,
-       m.content, m.tags, m.labels, m.metadata, m.importance, m.source, m.expires_at)
+       CASE WHEN m.content_sha256 IS NULL THEN m.content ELSE m.content_sha256 END, m.key_id, m.tags, m.labels,
+       m.metadata, m.importance, m.source, m.expires_at)
       IS DISTINCT FROM
       (excluded.subject, excluded.scope, excluded.project, excluded.agent, excluded.session,
-       excluded.position, excluded.speaker, excluded.role, excluded.type, excluded.title, excluded.content,
-       excluded.tags, excluded.labels, excluded.metadata, excluded.importance, excluded.source,
+       excluded.position, excluded.speaker, excluded.role, excluded.type, excluded.title,
+       CASE WHEN m.content_sha256 IS NULL THEN excluded.content
+            ELSE encode(sha256(convert_to(excluded.content, 'UTF8')), 'hex') END,
+       excluded.key_id, excluded.tags, excluded.labels, excluded.metadata, excluded.importance, excluded.source,
        excluded.expires_at)
    OR (excluded.created_at <> now() AND excluded.created_at <> m.created_at)
 RETURNING m.id, m.version;

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from core.batch.batch_lane import BatchWork, cancel
 from core.batch.embed import EmbedWork
-from core.batch.recover import RecoverWork
 from core.batch.reindex import ReindexWork, behind_of, give_up_idle
-from core.batch.snapshot import SnapshotWork
+from core.engine.lifecycle import Lifecycle
+from core.engine.safekeeping import Safekeeping
+from core.engine.stores import Models, Stores
 from core.index.budget import Budget
-from core.index.estimate import Estimate, TenantEstimate, estimate
+from core.index.estimate import Estimate, Estimator, TenantEstimate
 from core.index.gate import Gate
-from core.index.health import IndexHealth, index_health
 from core.index.indexer import Indexer
 from core.index.known import KnownVectors
 from core.index.removal import Remover
 from core.index.siblings import SiblingVectors
-from core.index.snapshots.forgetting import Forgetter
 from core.index.snapshots.known import SnapshotVectors
 from core.index.swap import Swapper
 from core.model.batch import BatchJob
@@ -33,26 +32,25 @@ from core.model.outbox import Backlog, SetAside
 from core.model.query import Answer, Filters
 from core.model.ranking import Ranking
 from core.model.reindex import GenerationStatus
-from core.model.snapshot import SnapshotRules
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
-from core.ports import BatchEmbedder, BlobStore, BulkLoads, Cache, Embedder, Locks, VectorIndex
+from core.read.access import AccessLog
 from core.read.context import Context, Order, context_of
 from core.read.health import Health, health_of
 from core.read.reader import Reader
+from core.read.rehydrate import Rehydrate
 from core.record.backfill import Backfill
 from core.record.batch_jobs import BatchJobs, BatchVectors
 from core.record.building import Building, statuses
-from core.record.database import Database
+from core.record.contents import Contents
 from core.record.generations import generations
-from core.record.kept import end_recoveries
-from core.record.ledger import Ledger
 from core.record.memories import Place, Position
 from core.record.outbox import Outbox
 from core.record.refill import refill
 from core.record.removals import Removals
 from core.record.swaps import Swaps
 from core.record.uses import tokens_today, uses
+from core.record.vault import Chance, Vault
 from core.settings import Settings
 from core.write.asked import admit_filters, admit_place, admit_query
 from core.write.chunks import ChunkLimits
@@ -60,38 +58,7 @@ from core.write.gate import admit_id, admit_tenant
 from core.write.ingest import Ingest, Ingested
 from core.write.writer import Writer, Written
 
-
-class Models(Protocol):
-    """The embedding models that can be asked. `of` and `named` raise Misconfigured for one that cannot."""
-
-    @property
-    def default(self) -> Embedder:
-        """The model new tenants are embedded with."""
-
-    def of(self, space: EmbeddingSpace) -> Embedder:
-        """The model of a space. A query or record never goes to a model of another space."""
-
-    def batches_of(self, space: EmbeddingSpace) -> BatchEmbedder | None:
-        """The batch jobs of a space's model; None: it has none."""
-
-    def cooling(self) -> frozenset[str]:
-        """Fingerprints of the spaces whose provider cools down now."""
-
-    def named(self, name: str, dimensions: int | None = None) -> Embedder:
-        """A model by its name in the settings or at the default's provider, at another width if one is given."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stores:
-    """The open stores an engine works on."""
-
-    database: Database
-    index: VectorIndex
-    cache: Cache
-    models: Models
-    blobs: BlobStore
-    locks: Locks
-    loads: BulkLoads | None = None
+__all__ = ["Engine", "Models", "Stores"]
 
 
 class Engine:
@@ -106,9 +73,12 @@ class Engine:
         siblings = SiblingVectors(stores.database, stores.index)
         self._known: tuple[KnownVectors, ...] = (siblings, self._kept_vectors)
         self._outbox = Outbox(stores.database, settings.lease)
-        self._writer = Writer(stores.database, stores.models.default.space, new_id)
+        self._vault = Vault(stores.database, stores.keys, Chance(lambda: uuid.uuid4().hex, os.urandom, time.monotonic))
+        contents = Contents(self._vault, stores.blobs, stores.cache)
+        self._access = AccessLog(stores.database, time.monotonic)
+        self._writer = Writer(stores.database, stores.models.default.space, new_id, contents)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
-        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, known=self._known)
+        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, self._known, self._vault)
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
         self._cooling = stores.models.cooling
@@ -123,14 +93,16 @@ class Engine:
             deadline=settings.search_deadline,
             threads=settings.search_threads,
             keep_answers=settings.search_answers_kept,
+            rehydrate=Rehydrate(contents, self._access),
         )
+        self.safekeeping = Safekeeping(settings, stores, self._kept_vectors)
+        self.lifecycle = Lifecycle(settings, stores, contents, self._writer, self.safekeeping)
         self._loads = stores.loads
         self._index = stores.index
         self._models = stores.models
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
-        self._index = stores.index
         today = partial(tokens_today, stores.database, stores.models.default.space)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 
@@ -235,8 +207,7 @@ class Engine:
 
     def estimate(self, tenant: str, space: EmbeddingSpace) -> Estimate:
         """What it would take to bring a tenant into a space. See `core.index.estimate`."""
-        known = (*self._known, BatchVectors(self._database))
-        return estimate(self._database, self._index, known, space, admit_tenant(tenant))
+        return self._estimator().estimate(space, admit_tenant(tenant))
 
     def reindex_work(self) -> ReindexWork:
         """What the reindex chore works with."""
@@ -247,6 +218,7 @@ class Engine:
             embedder_of=self._models.of,
             clock=time.perf_counter,
             bounds=settings.gate_bounds,
+            opened=self._vault.all_opened,
         )
         return ReindexWork(
             index=self._index,
@@ -288,16 +260,19 @@ class Engine:
 
     def estimates(self, tenants: Sequence[str] | None = None) -> Sequence[TenantEstimate]:
         """What an embed run would take now, for each tenant's generations that have work. Changes nothing."""
-        known = (*self._known, BatchVectors(self._database))
         found = []
         for one in self.backlog(tenants):
             with self._database.tenant(one.tenant) as session:
                 kept = [each for each in generations(session, one.tenant) if each.state is not GenerationState.DROPPED]
             for each in kept if one.waiting else []:
-                needed = estimate(self._database, self._index, known, each, one.tenant, waiting_only=True)
+                needed = self._estimator().estimate(each, one.tenant, waiting_only=True)
                 in_batch = one.in_batch if each is kept[0] else 0
                 found.append(TenantEstimate(one.tenant, each.number, each.space, in_batch, needed))
         return found
+
+    def _estimator(self) -> Estimator:
+        known = (*self._known, BatchVectors(self._database))
+        return Estimator(self._database, self._index, known, self._vault.all_opened)
 
     def batch_work(self) -> BatchWork:
         """What the batch lane works with."""
@@ -311,59 +286,6 @@ class Engine:
             wait=self.settings.batch_wait,
             budget=self._budget,
         )
-
-    def snapshot_work(self) -> SnapshotWork:
-        """What the snapshot chore works with."""
-        settings, stores = self.settings, self._stores
-        return SnapshotWork(
-            database=stores.database,
-            index=stores.index,
-            blobs=stores.blobs,
-            locks=stores.locks,
-            rules=SnapshotRules(
-                precision=settings.snapshot_precision,
-                part_bytes=settings.snapshot_part_bytes,
-                portion=settings.snapshot_portion,
-                compact_parts=settings.snapshot_compact_parts,
-                compact_after=settings.snapshot_compact_after,
-                keep=settings.snapshot_keep,
-                grace=settings.snapshot_grace,
-            ),
-            new_id=uuid.uuid4,
-            keep=settings.lease,
-        )
-
-    def recover_work(self) -> RecoverWork:
-        """What the recover chore works with."""
-        stores = self._stores
-        return RecoverWork(
-            database=stores.database,
-            index=stores.index,
-            blobs=stores.blobs,
-            locks=stores.locks,
-            new_id=uuid.uuid4,
-            keep=self.settings.lease,
-            known=[self._kept_vectors],
-            loads=stores.loads,
-        )
-
-    def forgetter(self) -> Forgetter:
-        """What takes erased memories out of snapshots."""
-        stores, keep = self._stores, self.settings.lease
-        return Forgetter(database=stores.database, blobs=stores.blobs, locks=stores.locks, new_id=uuid.uuid4, keep=keep)
-
-    def ledger(self) -> Ledger:
-        """The ledger of deletions on the object store."""
-        return Ledger(self._stores.database, self._stores.blobs)
-
-    def end_recoveries(self) -> int:
-        """Take note of recoveries of which nothing waits any more; how many those were."""
-        return end_recoveries(self._database)
-
-    def index_health(self, tenants: Sequence[str] | None = None, limit: int = 100) -> Sequence[IndexHealth]:
-        """Of up to `limit` tenants: whether the index holds what it should, or is mostly gone."""
-        names = None if tenants is None else [admit_tenant(one) for one in tenants]
-        return index_health(self._database, self._stores.index, names, limit)
 
     def refill(self, tenant: str) -> Iterator[int]:
         """Bring rows of an earlier release up to this one, in pieces. See `core.record.refill`."""
@@ -380,6 +302,7 @@ class Engine:
     def close(self) -> None:
         """End the engine's own threads. The stores are closed by whoever opened them."""
         self._reader.close()
+        self._access.close()
         self._kept_vectors.close()
 
     def embed_work(self) -> EmbedWork:

@@ -1,0 +1,51 @@
+"""What an erasure is asked to erase, and the stores it asks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from core.errors import Refused
+
+Kind = Literal["id", "session", "subject", "all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """All memories of a tenant, or those of one id, session or subject."""
+
+    tenant: str
+    kind: Kind
+    value: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.kind == "all") != (self.value == ""):
+            raise Refused("an erasure names an id, a session or a subject, or asks for all", where=self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A memory that is to be erased: its point, and the newest version that is meant."""
+
+    point: uuid.UUID
+    version: int
+
+
+class Place(Protocol):
+    """A store besides the record that may hold something of memories: remove it there, and look whether it is gone.
+
+    Both take memories of a tenant by id, and mean no version after the one given; with `everything` all that the
+    store holds of the tenant is meant. They may be repeated, and raise Transient when the store is out of reach.
+    """
+
+    @property
+    def name(self) -> str:
+        """What a receipt calls it."""
+
+    def remove(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> None:
+        """Remove what is there of these memories."""
+
+    def look(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> int:
+        """How much is there of these memories now."""

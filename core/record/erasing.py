@@ -1,0 +1,92 @@
+"""The archive and the cache as places of an erasure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+
+from core.model.erasure import Item
+from core.model.names import index_group, parse_archive_key
+from core.ports import BlobStore, Cache, KeepsVersions
+from core.record import archives
+from core.record.contents import CONTENT_KEPT, cache_key
+from core.record.database import Database
+from core.record.ledger import folder
+
+PIECE = 500
+# How long the cache refuses an erased memory: longer than any reader that began before holds on to it.
+CACHE_REFUSES = max(CONTENT_KEPT, timedelta(hours=1))
+
+
+class ObjectsPlace:
+    """Implements `Place` over the object store, in every version it keeps of an object."""
+
+    name = "objects"
+
+    def __init__(self, database: Database, blobs: BlobStore) -> None:
+        self._database = database
+        self._blobs = blobs
+
+    def remove(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> None:
+        """Remove the memories' objects; or every object under the tenant's name but the ledger of deletions.
+
+        That stays: without it, a record restored from an older backup would serve the erased again.
+        """
+        objects = self._objects(tenant, memories)
+        self._purge([one.key for one in objects])
+        with self._database.tenant(tenant) as session:
+            # One whose put may still arrive stays announced: the next look has to find it.
+            archives.drop_objects(session, tenant, [one.key for one in objects if not one.arriving])
+        if everything:
+            keys = list(self._keys(tenant))
+            for start in range(0, len(keys), PIECE):
+                self._purge(keys[start : start + PIECE])
+
+    def look(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> int:
+        """How many of these objects there are."""
+        if everything:
+            return sum(1 for _ in self._keys(tenant))
+        announced = {one.key for one in self._objects(tenant, memories)}
+        return sum(self._blobs.stat(key) is not None for key in announced)
+
+    def _keys(self, tenant: str) -> Iterator[str]:
+        ledger = folder(tenant)
+        listed = (info.key for info in self._blobs.list(f"{index_group(tenant)}/"))
+        return (key for key in listed if not key.startswith(ledger))
+
+    def _objects(self, tenant: str, memories: Mapping[str, Item]) -> list[archives.Object]:
+        if not memories:
+            return []
+        with self._database.tenant(tenant) as session:
+            found = archives.objects_of(session, tenant, list(memories))
+        return [one for one in found if _version(one.key) <= memories[one.memory_id].version]
+
+    def _purge(self, keys: Sequence[str]) -> None:
+        if keys and isinstance(self._blobs, KeepsVersions):
+            self._blobs.purge(keys)
+        elif keys:
+            self._blobs.delete_many(keys)
+
+
+class CachePlace:
+    """Implements `Place` over the hot cache. What other caches hold is bound to a version and ends by itself."""
+
+    name = "cache"
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def remove(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> None:  # noqa: ARG002
+        """Drop the memories' contents, and take none of these versions back for a while."""
+        for item in memories.values():
+            self._cache.drop_older(cache_key(item.point.hex), item.version, CACHE_REFUSES)
+
+    def look(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> int:  # noqa: ARG002
+        """How many of these contents are cached."""
+        kept = {name: self._cache.get_versioned(cache_key(item.point.hex)) for name, item in memories.items()}
+        return sum(one is not None and one.version <= memories[name].version for name, one in kept.items())
+
+
+def _version(key: str) -> int:
+    parsed = parse_archive_key(key)
+    return 0 if parsed is None else parsed[2]

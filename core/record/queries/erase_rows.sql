@@ -1,0 +1,25 @@
+-- as: app
+-- Rows, old versions, events and vectors that came by batch jobs for nobody else go; a tombstone stays. In the order of ids, as bulk writes lock them.
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(%(ids)s::text[], %(versions)s::bigint[]) AS a (id, version)
+), chosen AS MATERIALIZED (
+    SELECT m.id, m.version FROM asked JOIN memory m ON m.tenant = %(tenant)s AND m.id = asked.id
+    WHERE m.version <= asked.version
+    ORDER BY m.id
+    FOR UPDATE OF m
+), gone AS (
+    DELETE FROM memory WHERE tenant = %(tenant)s AND id = ANY (ARRAY(SELECT id FROM chosen)) RETURNING id, version
+), versions AS (
+    DELETE FROM memory_version v USING asked
+    WHERE v.tenant = %(tenant)s AND v.id = asked.id AND v.version <= asked.version
+), items AS (
+    DELETE FROM batch_item WHERE tenant = %(tenant)s AND memory_ids <@ %(ids)s::text[]
+), events AS (
+    DELETE FROM event e USING asked
+    WHERE e.tenant = %(tenant)s AND e.memory_id = asked.id AND e.version <= asked.version
+)
+INSERT INTO tombstone AS t (tenant, id, version, deleted_at)
+SELECT %(tenant)s, id, next_version(version), now() FROM gone ORDER BY id
+ON CONFLICT (tenant, id) DO UPDATE
+SET version = greatest(t.version, excluded.version), deleted_at = excluded.deleted_at, purged_at = now()
+RETURNING id;

@@ -1,0 +1,2 @@
+-- as: app
+DELETE FROM data_key WHERE tenant = %(tenant)s RETURNING id;

@@ -1,0 +1,2 @@
+-- as: app
+SELECT keyword_drop(%(tenant)s, %(points)s::uuid[]);

@@ -1,0 +1,3 @@
+-- as: worker
+SELECT DISTINCT tenant FROM generation WHERE %(tenants)s::text[] IS NULL OR tenant = ANY (%(tenants)s::text[])
+ORDER BY tenant;

@@ -1,0 +1,78 @@
+"""The rotate flow: keys and what is sealed under them, tenant by tenant, to those in use."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Annotated, Any
+
+from prefect import State, flow, runtime
+from prefect.states import Completed, Failed
+from pydantic import Field
+
+from core.batch.rotate import Portion, Report
+from core.errors import EngineError, Permanent
+from tasks.engine import engine_kept_open, stop_soon
+from tasks.rotate import plan_rotate, rotate_batches
+
+BATCHES_A_TASK = 20
+
+
+def run_name() -> str:
+    """What the run is called: the chore, and how many tenants it is for."""
+    tenants = runtime.flow_run.parameters.get("tenants")
+    return "rotate: all tenants" if tenants is None else f"rotate: {len(tenants)} tenants"
+
+
+@flow(name="rotate", flow_run_name=run_name, persist_result=False)
+def rotate(
+    tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
+    new_key: Annotated[bool, Field(description="Make a new data key for each of them first")] = False,
+    max_tasks: Annotated[int, Field(ge=1, le=100_000, description="Pieces of a tenant's work, at the most")] = 10_000,
+) -> State[list[Report]]:
+    """Put keys, and what is sealed under them, under those in use. Can be stopped, run twice, run beside itself.
+
+    One report a tenant. A tenant that fails does not stop the others: the run ends Failed, with the reports in the
+    `reports` of the error's details.
+    """
+    problems: dict[str, EngineError] = {}
+    with engine_kept_open():
+        try:
+            reports = [_of_tenant(portion, max_tasks, problems) for portion in plan_rotate(tenants, new_key=new_key)]
+        except BaseException:
+            # Ctrl-C reaches this thread alone: the batch under way ends, and none begins after it.
+            stop_soon()
+            raise
+    return _closing(reports, problems)
+
+
+def _of_tenant(portion: Portion, max_tasks: int, problems: dict[str, EngineError]) -> Report:
+    """All of a tenant's work, a bounded task at a time; what ended it, if anything, goes into `problems`."""
+    done: list[Report] = []
+    following: Portion | None = portion
+    for _ in range(max_tasks):
+        if following is None:
+            break
+        state: State[Any] = rotate_batches(following, BATCHES_A_TASK, return_state=True)
+        result = state.result(raise_on_failure=False)
+        if not isinstance(result, Report):
+            unknown = Permanent(f"the task ended as {state.name}")
+            problems[portion.tenant] = result if isinstance(result, EngineError) else unknown
+            break
+        done.append(result)
+        following = result.next
+    return reduce(Report.plus, done, Report(tenant=portion.tenant))
+
+
+def _closing(reports: list[Report], problems: dict[str, EngineError]) -> State[list[Report]]:
+    told = [f"{tenant} failed: {problem.message}" for tenant, problem in problems.items()]
+    told += [f"{one.tenant} left: {one.postponed}" for one in reports if one.postponed]
+    if failed := sum(one.failed for one in reports):
+        told.append(f"{failed} cannot be opened")
+    if not problems:
+        return Completed(message=", ".join(["completed", *told]), data=reports)
+    message = "; ".join(told)
+    return Failed(message=message, data=type(next(iter(problems.values())))(message, reports=reports))
+
+
+if __name__ == "__main__":
+    rotate()
