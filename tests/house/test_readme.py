@@ -32,7 +32,7 @@ def test_every_setting_it_names_exists() -> None:
 def test_defaults_are_as_it_says(name: str, said: str) -> None:
     default = Settings.model_fields[name.removeprefix("MEMORY_").lower()].default
     if isinstance(default, timedelta):
-        assert said.partition(",")[0] == f"{default.total_seconds():g} s"
+        assert said.partition(",")[0] == f"{default.total_seconds():.12g} s"
     elif default is not None:
         assert said.partition(",")[0].strip("` ").lower() == str(default).lower()
     else:
