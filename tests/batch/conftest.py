@@ -118,6 +118,7 @@ def lane(provider: Batches, database_url: str, tmp_path: Path) -> Iterator[Lane]
         yield Lane(engine, provider, admin, chosen)
 
 
+@pytest.fixture
 def life(database_url: str, tmp_path: Path) -> Iterator[Lifecycle]:
     from tests.batch.lifecycle_parts import lifecycle_of
 

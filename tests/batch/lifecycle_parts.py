@@ -56,6 +56,7 @@ class Lifecycle:
     archive_work: ArchiveWork
     reap_work: ReapWork
     erase_work: EraseWork
+    forgetter: Forgetter
 
     @property
     def writer(self) -> Writer:
@@ -123,7 +124,9 @@ class Lifecycle:
         self.sql("UPDATE archive_object SET live_until = now() - %s", timedelta(days=days))
 
     def objects(self, prefix: str = "") -> list[str]:
-        return sorted(info.key for info in self.blobs.list(prefix) if not info.key.startswith("@"))
+        """Keys of archived memories."""
+        listed = (info.key for info in self.blobs.list(prefix))
+        return sorted(key for key in listed if key.endswith(".json.zst"))
 
     def later(self, **spans: timedelta) -> None:
         """From here on things are kept for these spans only."""
@@ -178,6 +181,7 @@ def lifecycle_of(
             now=lambda: datetime.now(UTC),
             batch=20,
         ),
+        forgetter=forgetter,
         erase_work=EraseWork(
             database=parts.database,
             vault=vault,

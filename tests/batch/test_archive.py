@@ -13,9 +13,11 @@ import zstandard
 from core.batch import archive
 from core.batch.archive import Portion, plan
 from core.errors import BadAnswer, Conflict, Unavailable
+from core.model.archive import snippet
 from core.model.compression import dictionary_bytes
 from core.model.memory import Draft
 from core.model.names import parse_archive_key
+from core.model.query import Filters
 from core.record.memories import Place
 from core.write.restore import Became
 from tests.batch.lifecycle_parts import Lifecycle, lifecycle_of
@@ -79,6 +81,27 @@ def test_reading_an_archived_memory_gives_all_of_it_and_listing_its_beginning(li
     (listed,) = life.reader.page("t", Place(), 10)
     assert listed.stored is not None
     assert TEXT.startswith(listed.content)
+
+
+def test_a_stub_is_found_by_every_word_of_its_text_and_answered_whole(life: Lifecycle) -> None:
+    long = " ".join(f"w{number}" for number in range(500)) + " marmalade"
+    life.writer.write("t", Draft(id="a", content=long, title="of breakfast", tags=("food",), session="s", position=1))
+    life.writer.write("t", Draft(id="b", content="toast", session="s", position=2))
+    life.parts.drain()
+    life.age(ids=["a"])
+    life.archive()
+    life.parts.drain()
+    (hit,) = [one for one in life.reader.search("t", "marmalade", 5, Filters()).found if one.memory.id == "a"]
+    assert (hit.memory.content, hit.memory.tier, hit.memory.tags) == (long, "archive", ("food",))
+    archived_only = Filters(tier="archive")
+    assert [one.memory.id for one in life.reader.search("t", "marmalade", 5, archived_only).found] == ["a"]
+    life.blobs.delete(life.objects()[0])
+    answer = life.reader.search("t", "marmalade", 5, archived_only)
+    assert [one.memory.content for one in answer.found] == [snippet(long)]
+    assert answer.degraded is not None
+    assert "not whole" in answer.degraded
+    life.writer.delete("t", "a")
+    assert life.reader.search("t", "marmalade", 5, archived_only).found == ()
 
 
 def test_restore_makes_it_warm_and_found_again(life: Lifecycle) -> None:

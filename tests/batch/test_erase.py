@@ -13,16 +13,20 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from psycopg.types.json import Jsonb
 
 from core.adapters.fsspec_blobs import open_s3
 from core.adapters.key_providers import keys_from_text
+from core.adapters.no_locks import NoLocks
 from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_server import RedisServer
 from core.batch.erase import plan
+from core.batch.snapshot import SnapshotWork, step
 from core.errors import NotFound, Refused, Unavailable
 from core.model.erasure import Item, Request
 from core.model.memory import Draft, embedding_id
 from core.model.signing import is_genuine
+from core.model.snapshot import SnapshotRules
 from tests.batch.lifecycle_parts import Lifecycle, lifecycle_of
 from tests.seaweed import S3Server
 
@@ -49,7 +53,10 @@ def receipt(life: Lifecycle, tenant: str = "t", **asked: str) -> dict[str, Any]:
 
 def everywhere(life: Lifecycle) -> str:
     """All that the record holds, as text."""
-    tables = ("memory", "memory_version", "event", "outbox", "tombstone", "erasure", "erasure_item", "archive_object")
+    tables = (
+        *("memory", "memory_version", "event", "outbox", "tombstone", "erasure", "erasure_item", "archive_object"),
+        *("keyword", "posting", "keyword_thread", "batch_item"),
+    )
     return "\n".join(str(life.sql(f"SELECT to_jsonb(t) AS row FROM {table} t")) for table in tables)
 
 
@@ -58,7 +65,7 @@ def test_of_a_person_nothing_is_left_in_any_store(life: Lifecycle) -> None:
     first = receipt(life, subject="ana")
     assert (first["outcome"], first["memories"]) == ("pending", 4)  # a put of the archive may still arrive
     assert all(store["gone"] for store in first["stores"].values())
-    assert set(first["stores"]) == {"record", "index", "objects", "cache"}
+    assert set(first["stores"]) == {"record", "index", "snapshots", "objects", "cache"}
     life.arrived()
     life.sql("UPDATE erasure SET pending_until = now()")
     again = receipt(life, subject="ana")
@@ -84,6 +91,44 @@ def test_one_a_session_or_everything(life: Lifecycle, asked: dict[str, str], lef
     assert len(life.sql("SELECT tenant FROM memory WHERE tenant = 'acme/x'")) == 5
     assert life.get("archived", "acme/x").content == f"{TEXT} (archived)"
     assert len(life.parts.stamps("acme/x")) == 5
+
+
+def test_snapshots_hold_no_row_of_the_erased_and_stay_whole_for_the_others(life: Lifecycle) -> None:
+    written(life)
+    work = SnapshotWork(
+        database=life.parts.database,
+        index=life.parts.index,
+        blobs=life.blobs,
+        locks=NoLocks(),
+        rules=SnapshotRules(),
+        new_id=uuid.uuid4,
+        keep=timedelta(seconds=60),
+    )
+    step(work, "t")
+    forgetter = life.forgetter
+    assert forgetter.rows("t", ["warm", "was-hers", "other"]) == 3
+    assert receipt(life, subject="ana")["stores"]["snapshots"] == {"looked_for": 4, "found": 0, "gone": True}
+    assert (forgetter.rows("t", ["warm", "was-hers"]), forgetter.rows("t", ["other"])) == (0, 1)
+    assert receipt(life)["stores"]["snapshots"]["gone"]
+    assert forgetter.objects("t") == 0
+
+
+@pytest.mark.parametrize("asked", [{"subject": "ana"}, {}])
+def test_a_restored_backup_does_not_bring_the_erased_back(life: Lifecycle, asked: dict[str, str]) -> None:
+    written(life)
+    rows = life.sql("SELECT to_jsonb(m) - 'thread' - 'source_path' AS row FROM memory m WHERE id = 'warm'")
+    receipt(life, **asked)
+    life.sql("DELETE FROM tombstone")
+    columns = ", ".join(rows[0]["row"])
+    life.sql(
+        f"INSERT INTO memory ({columns}) SELECT {columns} FROM jsonb_populate_record(NULL::memory, %s)",
+        Jsonb(rows[0]["row"]),
+    )
+    assert life.get("warm").content == f"{TEXT} (warm)"  # as in the backup
+    replayed = life.erase_work.ledger.replay("t")
+    assert (replayed.done_again, replayed.unreadable) == (1, ())
+    with pytest.raises(NotFound):
+        life.get("warm")
 
 
 def test_what_is_written_under_an_erased_id_afterwards_is_another_matter(life: Lifecycle) -> None:

@@ -17,6 +17,7 @@ from core.model.memory import Draft, embedding_id
 from core.model.names import archive_key
 from core.model.policy import Action, Facts, Policies, Policy, Rule, decide
 from core.record import reaping
+from core.record.ledger import Ledger
 from tests.batch.lifecycle_parts import Lifecycle
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -151,6 +152,18 @@ def test_versions_events_and_tombstones_go_each_by_its_own_retention(life: Lifec
     report = life.reap()
     assert (report.versions, report.events, report.tombstones) == (1, 1, 1)
     assert life.get("a").content == "version 2"
+
+
+def test_a_deletion_stays_among_the_events_until_the_ledger_has_it(life: Lifecycle) -> None:
+    written(life, Draft(id="a", content="tea", expires_at=PAST))
+    life.reap()
+    life.sql("UPDATE event SET at = now() - interval '10 days'")
+    life.later(events=9 * DAY)
+    life.reap()
+    assert [row["kind"] for row in life.sql("SELECT kind FROM event")] == ["memory.deleted"]
+    assert Ledger(life.parts.database, life.blobs).ship() == 1
+    assert life.reap().events == 1
+    assert life.sql("SELECT kind FROM event") == []
 
 
 def test_orphans_are_swept_after_a_grace_time_that_spares_announced_puts(life: Lifecycle) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import logging
+import random
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,10 +19,15 @@ from core.adapters.key_providers import LocalKeys, keys_from_file, keys_from_tex
 from core.adapters.no_locks import NoLocks
 from core.batch.rotate import RotateWork, plan, step
 from core.errors import BadAnswer, Busy, EngineError, Misconfigured
+from core.index.estimate import Estimator
+from core.index.gate import Gate
 from core.model.memory import Draft
 from core.model.query import Filters
+from core.model.ranking import PLAIN
 from core.model.sealing import DataKey, seal_object, seal_text, unseal_object, unseal_text
+from core.record.generations import live_generation
 from core.record.memories import Place
+from core.record.refill import refill
 from core.write.restore import Became
 from tests.batch.lifecycle_parts import Lifecycle, lifecycle_of
 from tests.contract.fake_cache import FakeCache
@@ -63,7 +72,7 @@ def rotated(life: Lifecycle, *, new_key: bool = False) -> int:
 
 
 def record(life: Lifecycle) -> str:
-    tables = ("memory", "memory_version", "outbox", "event", "data_key")
+    tables = ("memory", "memory_version", "outbox", "event", "data_key", "keyword", "posting")
     return "\n".join(str(life.sql(f"SELECT to_jsonb(t) AS row FROM {table} t")) for table in tables)
 
 
@@ -81,6 +90,34 @@ def test_what_is_sensitive_is_in_the_clear_in_no_store_and_in_no_log(
     assert b"4711" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert "4711" not in str(vars(cache))
     assert "4711" not in caplog.text
+
+
+def test_the_keyword_leg_leaves_it_out_from_the_moment_it_is_sealed(sealed: Lifecycle) -> None:
+    words = replace(PLAIN, vector=0.0, keyword=1.0)
+    assert sealed.reader.search("t", SECRET, 5, Filters(), words).found == ()
+    sealed.writer.update("t", "a", {"sensitive": False}, 1)
+    assert [one.memory.id for one in sealed.reader.search("t", SECRET, 5, Filters(), words).found] == ["a"]
+    sealed.writer.update("t", "a", {"sensitive": True}, 2)
+    assert sealed.sql("SELECT term FROM posting") == []
+    assert list(refill(sealed.parts.database, "t")) == []
+
+
+def test_a_sealed_memory_is_estimated_and_judged_by_its_text_in_the_clear(sealed: Lifecycle) -> None:
+    parts, opened = sealed.parts, sealed.contents.vault.all_opened
+    with parts.database.tenant("t") as session:
+        live = live_generation(session, "t")
+    assert live is not None
+    found = Estimator(parts.database, parts.index, opened=opened).estimate(live, "t")
+    assert (found.records, found.reusable, found.texts) == (1, 1, 0)
+    gate = Gate(
+        database=parts.database,
+        index=parts.index,
+        embedder_of=lambda _space: parts.embedder,
+        clock=time.monotonic,
+        opened=opened,
+    )
+    verdict, _ = gate.judge(live, live, random.Random(1), datetime.now(UTC))
+    assert {one.name: one.passed for one in verdict.checks}["payloads"]
 
 
 def test_it_is_found_by_meaning_and_read_in_the_clear(sealed: Lifecycle) -> None:

@@ -52,7 +52,7 @@ def test_a_memory_is_foreseen_archived_read_restored_kept_and_erased(url: str, t
         run("add", f"a long text about tea that is worth an archive ({name})", "-t", "t", "--id", name)
     run("add", "secret tea", "-t", "t", "--id", "s", "--sensitive")
     assert as_json("get", "s", "-t", "t", "--json")["content"] == "secret tea"
-    sql(url, "UPDATE memory SET updated_at = now() - interval '2 days' WHERE id <> 'b'")
+    sql(url, "UPDATE memory SET updated_at = now() - interval '2 days', accessed_at = NULL WHERE id <> 'b'")
     sql(url, "UPDATE memory SET created_at = now() - interval '400 days' WHERE id = 'c'")
     assert as_json("keep", "a", "-t", "t", "--json") == {"kept": ["a"]}
     shown = {(one["action"], one["memories"]): one["examples"] for one in as_json("policy", "--dry-run", "--json")}
