@@ -116,7 +116,8 @@ def test_snapshots_hold_no_row_of_the_erased_and_stay_whole_for_the_others(life:
 @pytest.mark.parametrize("asked", [{"subject": "ana"}, {}])
 def test_a_restored_backup_does_not_bring_the_erased_back(life: Lifecycle, asked: dict[str, str]) -> None:
     written(life)
-    rows = life.sql("SELECT to_jsonb(m) - '{thread,source_path,source_key}'::text[] AS row FROM memory m WHERE id = 'warm'")
+    row = "to_jsonb(m) - '{thread,source_path,source_key}'::text[] AS row"
+    rows = life.sql(f"SELECT {row} FROM memory m WHERE id = 'warm'")
     receipt(life, **asked)
     life.sql("DELETE FROM tombstone")
     columns = ", ".join(rows[0]["row"])
