@@ -224,6 +224,9 @@ class Settings(BaseSettings):
         description="When memories turn cold, are archived, are reaped",
     )
     archive_batch: int = Field(500, ge=1, le=10_000, description="Memories looked at and archived at a time")
+    content_in_row: int | None = Field(
+        None, ge=1024, description="Bytes of content above which a memory's text lives in an object; unset: never"
+    )
     reap_batch: int = Field(2000, ge=1, le=20_000, description="Rows reaped at a time")
     purge_after: Span = Field(timedelta(days=1), ge=timedelta(0), description="How long a deleted row stays")
     tombstones_kept: Span = Field(timedelta(days=400), ge=timedelta(0), description="As long as your oldest backup")

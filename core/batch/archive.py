@@ -3,6 +3,9 @@
 One step takes a batch in the order of ids: policies decide by facts; warm and cold change places; what is to be
 archived is written as an object each, announced first, many at once, read back and compared by the store's port, and
 only then one transaction takes the content out of the rows that are still the version in the object.
+
+Before that, content over a set size leaves its row in the same way, whatever its tier: the memory stays where it is and
+what it was, and only the place of its text changes.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from core.errors import BadAnswer, Busy, Conflict, NotFound, Refused, Transient
 from core.model.archive import archived_json, read_archived, snippet
@@ -32,18 +35,20 @@ LOCK_KEPT = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """Where a tenant's run stands: behind which id it goes on."""
+    """Where a tenant's run stands: behind which id it goes on; `large`: content over the set size comes first."""
 
     tenant: str
     after: str = ""
+    large: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What one or several steps did for a tenant; `next` is where to go on, None: done.
 
-    `moved_on` memories changed, or were read, while their object was written: they keep their rows. `failed` shows
-    at most 20 ids with the reasons. Bytes: what the archived records take as JSON, and as objects.
+    Of `large` ones only the content moved. `moved_on` memories changed, or were read, while their object was written:
+    they keep their rows. `failed` shows at most 20 ids with the reasons. Bytes: what the archived records take as
+    JSON, and as objects.
     """
 
     tenant: str
@@ -51,6 +56,7 @@ class Report:
     cooled: int = 0
     warmed: int = 0
     archived: int = 0
+    large: int = 0
     moved_on: int = 0
     failed_count: int = 0
     failed: dict[str, str] = field(default_factory=dict)
@@ -61,14 +67,20 @@ class Report:
 
     def plus(self, other: Report) -> Report:
         """This report with another one's figures, and where that one ended."""
-        names = ("looked_at", "cooled", "warmed", "archived", "moved_on", "failed_count", "bytes_before", "bytes_after")
+        names = (
+            *("looked_at", "cooled", "warmed", "archived", "large", "moved_on", "failed_count"),
+            *("bytes_before", "bytes_after"),
+        )
         shown = dict(list({**self.failed, **other.failed}.items())[:SAMPLE])
         return replace(other, **{name: getattr(self, name) + getattr(other, name) for name in names}, failed=shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveWork:
-    """What a step works with. A put is announced for `announced`; `check` is called before each step."""
+    """What a step works with. A put is announced for `announced`; `check` is called before each step.
+
+    Content of more than `large` bytes lives in an object from the next run on; None: whatever its size, in its row.
+    """
 
     database: Database
     contents: Contents
@@ -77,6 +89,7 @@ class ArchiveWork:
     policies: Policies
     new_id: Callable[[], uuid.UUID]
     batch: int = 500
+    large: int | None = None
     announced: timedelta = timedelta(minutes=30)
     check: Callable[[], None] = lambda: None
 
@@ -86,7 +99,7 @@ class _Object:
     """One memory on its way out: its record, its object, and the data key it is under."""
 
     memory: Memory
-    facts: Facts
+    rests_since: datetime | None
     key: str
     data: bytes
     key_id: str | None
@@ -122,8 +135,18 @@ def total(tenant: str, reports: Iterable[Report]) -> Report:
     return summed
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which version of a memory is to go out, if it was not read since (None: that is no matter)."""
+
+    version: int
+    rests_since: datetime | None = None
+
+
 def _step(work: ArchiveWork, portion: Portion) -> Report:
     tenant = portion.tenant
+    if portion.large and work.large is not None:
+        return _large(work, portion, work.large)
     least = work.policies.least_rest(tenant)
     if least is None:
         return Report(tenant=tenant)
@@ -140,13 +163,33 @@ def _step(work: ArchiveWork, portion: Portion) -> Report:
         warmed = lifecycle.set_tier(session, tenant, _versions(decided.get(Action.WARM, [])), "warm")
     report = replace(report, cooled=cooled, warmed=warmed)
     if resting := decided.get(Action.ARCHIVE):
-        report = report.plus(_archive(work, tenant, resting))
-    following = replace(portion, after=facts[-1].id) if len(facts) == work.batch else None
+        wanted = {one.id: _Wanted(one.version, one.rests_since) for one in resting}
+        with work.database.tenant(tenant) as session:
+            settled = archives.settle(session, tenant, {name: one.version for name, one in wanted.items()})
+        rest = {name: one for name, one in wanted.items() if name not in settled}
+        report = report.plus(replace(_archive(work, tenant, rest, "archive"), looked_at=0))
+        report = replace(report, archived=report.archived + len(settled))
+    following = replace(portion, after=facts[-1].id, large=False) if len(facts) == work.batch else None
     return replace(report, next=following if report.postponed is None else None)
 
 
-def _archive(work: ArchiveWork, tenant: str, resting: Sequence[Facts]) -> Report:
-    objects, failed = _objects(work, tenant, resting)
+def _large(work: ArchiveWork, portion: Portion, least: int) -> Report:
+    """Content over the size goes out of its row; then the run goes on with what rests."""
+    tenant = portion.tenant
+    with work.database.tenant(tenant) as session:
+        found = archives.large(session, tenant, portion.after, work.batch, least)
+    report = Report(tenant=tenant, looked_at=len(found))
+    if found:
+        wanted = {name: _Wanted(version) for name, version in found.items()}
+        report = report.plus(_archive(work, tenant, wanted, None))
+        report = replace(report, archived=0, large=report.archived)
+    more = len(found) == work.batch
+    following = replace(portion, after=max(found)) if more else Portion(tenant=tenant, large=False)
+    return replace(report, next=following if report.postponed is None else None)
+
+
+def _archive(work: ArchiveWork, tenant: str, wanted: Mapping[str, _Wanted], tier: str | None) -> Report:
+    objects, failed = _objects(work, tenant, wanted)
     keep_dictionary(work.blobs)
     named = {one.key: (one.memory.id, one.memory.version) for one in objects}
     with work.database.tenant(tenant) as session:
@@ -162,12 +205,12 @@ def _archive(work: ArchiveWork, tenant: str, resting: Sequence[Facts]) -> Report
             postponed = problem.message if isinstance(problem, Transient) else postponed
         else:
             mine[key].data = there
-    moved = _commit(work, tenant, list(mine.values()))
+    moved = _commit(work, tenant, list(mine.values()), tier)
     gone = [one for one in mine.values() if one.memory.id in moved]
     return Report(
         tenant=tenant,
         archived=len(gone),
-        moved_on=len(resting) - len(gone) - len(failed),
+        moved_on=len(wanted) - len(gone) - len(failed),
         failed_count=len(failed),
         failed=dict(list(failed.items())[:SAMPLE]),
         bytes_before=sum(one.plain_bytes for one in gone),
@@ -183,15 +226,15 @@ def keep_dictionary(blobs: BlobStore) -> None:
         blobs.put(key, dictionary_bytes(NEWEST))
 
 
-def _objects(work: ArchiveWork, tenant: str, resting: Sequence[Facts]) -> tuple[list[_Object], dict[str, str]]:
+def _objects(work: ArchiveWork, tenant: str, wanted: Mapping[str, _Wanted]) -> tuple[list[_Object], dict[str, str]]:
     """The objects of memories that still are what was judged; and why some cannot have one."""
     with work.database.tenant(tenant) as session:
-        found = memories.fetch(session, tenant, [one.id for one in resting])
+        found = memories.fetch(session, tenant, list(wanted))
     made: list[_Object] = []
     failed: dict[str, str] = {}
-    for facts in resting:
-        memory = found.get(facts.id)
-        if memory is None or memory.version != facts.version or memory.stored is not None:
+    for memory_id, one in wanted.items():
+        memory = found.get(memory_id)
+        if memory is None or memory.version != one.version or memory.stored is not None:
             continue
         try:
             key = archive_key(tenant, memory.id, memory.version, memory.created_at)
@@ -200,7 +243,7 @@ def _objects(work: ArchiveWork, tenant: str, resting: Sequence[Facts]) -> tuple[
             continue
         plain = archived_json(memory)
         data, key_id = work.contents.vault.sealed_object(tenant, key, compress(plain))
-        made.append(_Object(memory, facts, key, data, key_id, len(plain)))
+        made.append(_Object(memory, one.rests_since, key, data, key_id, len(plain)))
     return made, failed
 
 
@@ -214,14 +257,14 @@ def _adopted(work: ArchiveWork, wanted: _Object) -> bytes | None:
     return data if there == read_archived(archived_json(wanted.memory)) else None
 
 
-def _commit(work: ArchiveWork, tenant: str, objects: Sequence[_Object]) -> set[str]:
+def _commit(work: ArchiveWork, tenant: str, objects: Sequence[_Object], tier: str | None) -> set[str]:
     if not objects:
         return set()
     puts = [_put(one) for one in objects]
     with work.database.tenant(tenant) as session:
         for key_id in {one.key_id for one in objects}:
             work.contents.vault.hold(session, tenant, key_id)
-        return archives.commit(session, tenant, puts, "archive")
+        return archives.commit(session, tenant, puts, tier)
 
 
 def _put(one: _Object) -> Put:
@@ -233,7 +276,7 @@ def _put(one: _Object) -> Put:
         sha256=hashlib.sha256(one.data).hexdigest(),
         snippet=snippet(memory.content) if memory.key_id is None else "",
         content_sha256=hashlib.sha256(memory.content.encode()).hexdigest(),
-        rests_since=one.facts.rests_since,
+        rests_since=one.rests_since,
     )
 
 

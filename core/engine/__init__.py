@@ -21,6 +21,7 @@ from core.index.estimate import Estimate, Estimator, TenantEstimate
 from core.index.gate import Gate
 from core.index.indexer import Indexer
 from core.index.known import KnownVectors
+from core.index.opening import Opening
 from core.index.removal import Remover
 from core.index.siblings import SiblingVectors
 from core.index.snapshots.known import SnapshotVectors
@@ -73,12 +74,15 @@ class Engine:
         siblings = SiblingVectors(stores.database, stores.index)
         self._known: tuple[KnownVectors, ...] = (siblings, self._kept_vectors)
         self._outbox = Outbox(stores.database, settings.lease)
-        self._vault = Vault(stores.database, stores.keys, Chance(lambda: uuid.uuid4().hex, os.urandom, time.monotonic))
-        contents = Contents(self._vault, stores.blobs, stores.cache)
+        vault = Vault(stores.database, stores.keys, Chance(lambda: uuid.uuid4().hex, os.urandom, time.monotonic))
+        contents = Contents(vault, stores.blobs, stores.cache)
+        self._opened: Opening = contents.whole
         self._access = AccessLog(stores.database, time.monotonic)
         self._writer = Writer(stores.database, stores.models.default.space, new_id, contents)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
-        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, self._known, self._vault)
+        self._indexer = Indexer(
+            stores.database, self._outbox, stores.index, stores.models.of, self._known, contents.whole
+        )
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
         self._cooling = stores.models.cooling
@@ -218,7 +222,7 @@ class Engine:
             embedder_of=self._models.of,
             clock=time.perf_counter,
             bounds=settings.gate_bounds,
-            opened=self._vault.all_opened,
+            opened=self._opened,
         )
         return ReindexWork(
             index=self._index,
@@ -272,7 +276,7 @@ class Engine:
 
     def _estimator(self) -> Estimator:
         known = (*self._known, BatchVectors(self._database))
-        return Estimator(self._database, self._index, known, self._vault.all_opened)
+        return Estimator(self._database, self._index, known, self._opened)
 
     def batch_work(self) -> BatchWork:
         """What the batch lane works with."""

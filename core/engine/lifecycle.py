@@ -78,6 +78,7 @@ class Lifecycle:
             policies=self._policies,
             new_id=uuid.uuid4,
             batch=self._settings.archive_batch,
+            large=self._settings.content_in_row,
         )
 
     def reap_work(self) -> ReapWork:

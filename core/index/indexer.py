@@ -15,6 +15,7 @@ from datetime import timedelta
 
 from core.errors import EngineError, NotFound
 from core.index.known import KnownVectors
+from core.index.opening import Opening, as_they_are
 from core.index.packing import LearnedLimits
 from core.index.places import Places
 from core.index.texts_under_way import TextsUnderWay
@@ -35,7 +36,6 @@ from core.record.batch_jobs import batch_vectors
 from core.record.database import Database, Session
 from core.record.outbox import Outbox, enqueue
 from core.record.uses import add_use
-from core.record.vault import Vault
 
 # An entry claimed this often without any end was there each time a worker died: it is the likely cause.
 MAX_ATTEMPTS = 5
@@ -114,9 +114,9 @@ class Indexer:
         index: VectorIndex,
         embedder_of: Callable[[EmbeddingSpace], Embedder],
         known: Sequence[KnownVectors] = (),
-        vault: Vault | None = None,
+        opened: Opening = as_they_are,
     ) -> None:
-        self._vault = vault
+        self._opened = opened
         self._database = database
         self._outbox = outbox
         self._index = index
@@ -153,11 +153,10 @@ class Indexer:
             hash_key = memories.keys(session).hash_key
             wanted, unwanted = memories.fetch_to_index(session, tenant, ids)
         batch = _Batch(claim, wanted, unwanted)
-        if self._vault is not None:
-            batch.wanted, closed = self._vault.all_opened(wanted)
-            for memory_id, reason in closed.items():
-                self._set_aside(batch, memory_id, reason)
-            ids = [memory_id for memory_id in ids if memory_id not in closed]
+        batch.wanted, closed = self._opened(wanted)
+        for memory_id, reason in closed.items():
+            self._set_aside(batch, memory_id, reason)
+        ids = [memory_id for memory_id in ids if memory_id not in closed]
         for memory_id in set(ids) - batch.wanted.keys() - unwanted.keys():
             # Purged: no version is left to compare with. Should the id be written again meanwhile, the
             # second look finds it and brings it back.

@@ -74,6 +74,19 @@ def commit(session: Session, tenant: str, puts: Sequence[Put], tier: str | None)
     return moved
 
 
+def settle(session: Session, tenant: str, versions: Mapping[str, int]) -> set[str]:
+    """Archive memories at these versions whose content lies in an object already; the ids of those that did."""
+    values = {"tenant": tenant, "ids": list(versions), "versions": list(versions.values())}
+    return {row["id"] for row in session.execute(query("archive_settle"), values).fetchall()}
+
+
+def large(session: Session, tenant: str, after: str, limit: int, least: int) -> dict[str, int]:
+    """Ids and versions of memories whose row holds a content of more than `least` bytes, in order behind `after`."""
+    values = {"tenant": tenant, "after": after, "limit": limit, "least": least}
+    rows = session.execute(query("archive_large"), values).fetchall()
+    return {row["id"]: int(row["version"]) for row in rows}
+
+
 def restore(session: Session, tenant: str, contents: Mapping[str, tuple[int, str]]) -> set[str]:
     """Content back in, by id with the stub's version, where the stub is still that one; the ids that are warm again."""
     values = {

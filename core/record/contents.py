@@ -49,6 +49,17 @@ class Contents:
                 problems[name] = problem
         return found, problems
 
+    def whole(self, memories: Mapping[Name, Memory]) -> tuple[dict[Name, Memory], dict[Name, str]]:
+        """As `bring`, for work that is done again later: raises Unavailable and Misconfigured.
+
+        The reasons are of those that trying again does not help.
+        """
+        found, problems = self.bring(memories)
+        for problem in problems.values():
+            if not isinstance(problem, NotFound | BadAnswer):
+                raise problem
+        return found, {name: problem.message for name, problem in problems.items()}
+
     def read(self, memory: Memory, data: bytes) -> Archived:
         """What the object of a stub says. Raises BadAnswer unless it is the very one the record points at."""
         stored = memory.stored

@@ -153,7 +153,7 @@ def lifecycle_of(
     vault = Vault(parts.database, keys, Chance(lambda: uuid.uuid4().hex, os.urandom, time.monotonic))
     contents = Contents(vault, store, kept)
     parts.writer = Writer(parts.database, parts.embedder.space, parts.writer._new_id, contents)
-    indexer = Indexer(parts.database, parts.outbox, parts.index, lambda space: parts.embedder, vault=vault)
+    indexer = Indexer(parts.database, parts.outbox, parts.index, lambda space: parts.embedder, opened=contents.whole)
     parts.work = replace(parts.work, indexer=indexer)
     rehydrate = Rehydrate(contents, AccessLog(parts.database, time.monotonic))
     reader = Reader(

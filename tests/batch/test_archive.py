@@ -15,7 +15,7 @@ from core.batch.archive import Portion, plan
 from core.errors import BadAnswer, Conflict, Unavailable
 from core.model.archive import snippet
 from core.model.compression import dictionary_bytes
-from core.model.memory import Draft
+from core.model.memory import Draft, embedding_id
 from core.model.names import parse_archive_key
 from core.model.query import Filters
 from core.record.memories import Place
@@ -317,6 +317,46 @@ def test_what_is_kept_is_neither_moved_nor_reaped(life: Lifecycle) -> None:
     assert life.archive().archived == 0
     life.sql("UPDATE memory SET expires_at = now() - interval '1 day'")
     assert life.reap().expired == 0
+
+
+def test_a_large_text_lives_in_an_object_and_is_still_indexed_found_and_read_whole(life: Lifecycle) -> None:
+    long = "x" * 3000 + " marmalade"
+    life.writer.write("t", Draft(id="big", content=long))
+    life.writer.write("t", Draft(id="small", content="toast"))
+    life.parts.drain()
+    life.archive_work = replace(life.archive_work, large=2000)
+    before = life.parts.stamps()
+    report = life.archive()
+    assert (report.large, report.archived) == (1, 0)
+    embedded = len(life.parts.embedder.texts)
+    life.parts.drain()
+    life.parts.assert_in_step()
+    assert len(life.parts.embedder.texts) == embedded  # the text is the same: only the payload is written
+    point = embedding_id("t", "big")
+    assert life.parts.stamps()[point].text_hash == before[point].text_hash
+    assert (life.row("big")["tier"], life.row("big")["content"]) == ("warm", snippet(long))
+    assert life.get("big").content == long
+    assert life.reader.search("t", "marmalade", 1, Filters()).found[0].memory.content == long
+    assert life.writer.write("t", Draft(id="big", content=long)).version is None
+    life.age(ids=["big"])
+    assert life.archive().archived == 1
+    life.parts.drain()
+    assert point not in life.parts.stamps()
+    assert life.get("big").content == long
+    assert [one.became for one in life.restore("big")] == [Became.RESTORED]
+    assert life.row("big")["content"] == long
+
+
+def test_a_large_text_whose_object_is_damaged_is_set_aside_and_fails_no_neighbour(life: Lifecycle) -> None:
+    life.writer.write("t", Draft(id="big", content="y" * 3000))
+    life.archive_work = replace(life.archive_work, large=2000)
+    life.archive()
+    (key,) = life.objects()
+    life.blobs.delete(key)
+    life.writer.write("t", Draft(id="small", content="toast"))
+    report = life.parts.drain()
+    assert set(report.set_aside) == {"big"}
+    assert set(life.parts.stamps()) == {embedding_id("t", "small")}
 
 
 def test_plan_gives_each_tenant_its_beginning() -> None:
