@@ -37,7 +37,7 @@ def nightly(
         states["snapshot"] = snapshot(return_state=True)
         states["sweep of generations"] = sweep_generations(return_state=True)
         said = [f"{name}: {one.message or one.name}" for name, one in states.items() if _says(name, one)]
-        note = "; ".join([f"embed: {states['embed'].message or states['embed'].name}", *said])
+        note = "; ".join(f"{name}: {one.message or one.name}" for name, one in states.items())
         rows = closing_report(REPORT_KEY, efforts_of(result), note)
     failed = next((one for one in states.values() if not one.is_completed()), None)
     if failed is None:
