@@ -8,7 +8,7 @@ index these are guarded by version, and the record is looked at again after each
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -24,7 +24,7 @@ from core.ports import VectorIndex
 from core.record import memories
 from core.record.database import Database
 from core.record.generations import live_generation
-from core.record.kept import NIL, Bare, PointRecord, enqueue_for, of_points, page
+from core.record.kept import NIL, Bare, PointRecord, enqueue_for, moved, of_points, page
 from core.record.outbox import enqueue
 
 PAGE = 2000
@@ -111,7 +111,8 @@ class Recovery:
         done.orphans += len(strays)
         if strays and not self.dry:
             self.index.delete(collection, strays)
-            self._look_again([one.id for one in self._records(list(strays)).values() if one.indexed], {}, done)
+            # A memory that came to be meanwhile has lost its point, which no version says.
+            self._look_again({one.id: 0 for one in self._records(list(strays)).values() if one.indexed}, done)
         return points[-1][0] if len(points) == PAGE else None
 
     def alias(self) -> str | None:
@@ -177,20 +178,16 @@ class Recovery:
             return
         points = [Point(payload_of(bare, row.text_hash), row.vector) for bare, row in found]
         self.index.upsert(self.generation.collection, points)
-        written = {bare.id: bare.version for bare, _ in found}
-        self._look_again(list(written), written, done)
+        self._look_again({bare.id: bare.version for bare, _ in found}, done)
 
-    def _look_again(self, ids: list[str], written: dict[str, int], done: Restored) -> None:
+    def _look_again(self, written: Mapping[str, int], done: Restored) -> None:
         """Enqueue what is not, or no longer, as it was written."""
-        if not ids:
-            return
         tenant = self.generation.tenant
         with self.database.tenant(tenant) as session:
-            now = memories.standings(session, tenant, ids)
-            moved = [one for one in ids if not _as_written(written.get(one), now.get(one))]
-            if moved:
-                enqueue(session, tenant, moved, Lane.ONLINE)
-        done.moved += len(moved)
+            changed = moved(session, tenant, written)
+            if changed:
+                enqueue(session, tenant, changed, Lane.ONLINE)
+        done.moved += len(changed)
 
     def _records(self, points: Sequence[uuid.UUID]) -> dict[uuid.UUID, PointRecord]:
         if not points:
@@ -221,10 +218,3 @@ class Recovery:
             return set(self.index.vectors_of_texts(self.generation.collection, self.generation.tenant, hashes))
         except NotFound:
             return set()
-
-
-def _as_written(version: int | None, now: memories.Standing | None) -> bool:
-    """Is the record still what the index was brought up to? A point that was removed belongs to no living memory."""
-    if version is None:
-        return now is None or not now.indexed
-    return now is not None and now.indexed and now.version == version

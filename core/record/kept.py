@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -93,6 +93,12 @@ def page(session: Session, tenant: str, after: uuid.UUID, limit: int) -> list[Ba
         cursor.execute(query("recover_page"), {"tenant": tenant, "after": after, "limit": limit})
         rows: list[Any] = cursor.fetchall()
     return rows
+
+
+def moved(session: Session, tenant: str, versions: Mapping[str, int]) -> list[str]:
+    """Those of the memories, by id, that an index should not, or no longer, hold at these versions."""
+    values = {"tenant": tenant, "ids": list(versions), "versions": list(versions.values())}
+    return [row["id"] for row in session.execute(query("memory_moved"), values).fetchall()]
 
 
 def enqueue_for(session: Session, generation: Generation, ids: Sequence[str]) -> None:
