@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Literal
 
 from core.errors import Busy, LeaseLost, NotFound, Transient
 from core.index.known import KnownVectors
-from core.index.recovery import PAGE, Recovery, Restored
+from core.index.recovery import PAGE, ReadAhead, Recovery, Restored
 from core.index.snapshots.reading import newest_of
 from core.model.generation import Generation, GenerationState
 from core.ports import BlobStore, BulkLoads, Locks, VectorIndex
@@ -151,23 +152,25 @@ def _piece(
         cursor = Cursor("records", NIL, empty=recovery.prepare())
         _bulk(work, generation, begin=cursor.empty and not dry)
     following, pages = cursor, max(1, work.portion // PAGE)
-    for _ in range(pages):
-        alive()
-        moved = _go_on(recovery, following, report.figures)
-        if moved is None:
-            _bulk(work, generation, begin=False, end=not dry)
-            report = replace(report, alias=recovery.alias())
-            break
-        following = moved
-    else:
-        report = replace(report, cursor=following)
+    with closing(ReadAhead(recovery)) as ahead:
+        for left in reversed(range(pages)):
+            alive()
+            moved = _go_on(recovery, ahead, following, report.figures, more=left > 0)
+            if moved is None:
+                _bulk(work, generation, begin=False, end=not dry)
+                report = replace(report, alias=recovery.alias())
+                break
+            following = moved
+        else:
+            report = replace(report, cursor=following)
     return replace(report, damaged=() if kept is None else tuple(kept.shelf.damaged))
 
 
-def _go_on(recovery: Recovery, cursor: Cursor, figures: Restored) -> Cursor | None:
+def _go_on(recovery: Recovery, ahead: ReadAhead, cursor: Cursor, figures: Restored, *, more: bool) -> Cursor | None:
     """One page; where the next begins, None: there is none."""
     if cursor.phase == "records":
-        after = recovery.records(cursor.after, figures, empty=cursor.empty)
+        looked = ahead.page(cursor.after, empty=cursor.empty, more=more)
+        after = recovery.records(looked, figures, empty=cursor.empty)
         if after is not None:
             return replace(cursor, after=after)
         # What was put into an empty collection since was looked at again by whoever put it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
@@ -53,6 +54,19 @@ class Restored:
     tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A page of memories as it was read, with the kept rows of its points where they were looked up with it."""
+
+    rows: Sequence[Bare]
+    kept: Mapping[uuid.UUID, KeptRow] | None
+
+    @property
+    def end(self) -> uuid.UUID | None:
+        """Where the next page begins; None: this is the last."""
+        return self.rows[-1].embedding_id if len(self.rows) == PAGE else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """Recovers one generation. `known` are vectors kept elsewhere; `swapping` tells whether an alias is being moved.
@@ -76,15 +90,20 @@ class Recovery:
         self.index.create(collection, self.generation.space.dimensions)
         return self.index.count(collection) == 0
 
-    def records(self, after: uuid.UUID, done: Restored, *, empty: bool) -> uuid.UUID | None:
-        """Bring the next page of memories behind `after`; where it ended, or None: that was the last."""
-        tenant = self.generation.tenant
-        with self.database.tenant(tenant) as session:
-            rows = page(session, tenant, after, PAGE)
+    def look(self, after: uuid.UUID, *, empty: bool) -> Looked:
+        """Read the next page of memories behind `after`, and what is kept of it; changes nothing."""
+        with self.database.tenant(self.generation.tenant) as session:
+            rows = page(session, self.generation.tenant, after, PAGE)
+        points = sorted(row.embedding_id for row in rows if row.indexed)
+        return Looked(rows, self.kept.of(points) if empty and self.kept is not None else None)
+
+    def records(self, looked: Looked, done: Restored, *, empty: bool) -> uuid.UUID | None:
+        """Bring a page of memories; where it ended, or None: that was the last."""
+        tenant, rows = self.generation.tenant, looked.rows
         wanted = {row.embedding_id: row for row in rows if row.indexed}
         stamps = {} if empty else self.index.stamps(self.generation.collection, list(wanted))
         lacking = self._lacking(wanted, stamps, done)
-        exact = self._exact(lacking)
+        exact = self._exact(lacking, looked.kept)
         rest = [row for point, row in lacking.items() if point not in exact]
         done.wanted += len(wanted)
         done.right += len(wanted) - len(lacking)
@@ -97,7 +116,7 @@ class Recovery:
             if rest:
                 with self.database.tenant(tenant) as session:
                     enqueue_for(session, self.generation, [row.id for row in rest])
-        return rows[-1].embedding_id if len(rows) == PAGE else None
+        return looked.end
 
     def orphans(self, after: uuid.UUID, done: Restored) -> uuid.UUID | None:
         """Remove what the record does not want from the next page of points; where it ended, or None."""
@@ -162,15 +181,17 @@ class Recovery:
             self.index.delete(self.generation.collection, ahead)
         return lacking | {point: wanted[point] for point in ahead}
 
-    def _exact(self, lacking: dict[uuid.UUID, Bare]) -> dict[uuid.UUID, KeptRow]:
-        """Kept rows of exactly these versions."""
-        if self.kept is None:
-            return {}
+    def _exact(
+        self, lacking: dict[uuid.UUID, Bare], read: Mapping[uuid.UUID, KeptRow] | None
+    ) -> dict[uuid.UUID, KeptRow]:
+        """Kept rows of exactly these versions; `read`: those of the page, if they were looked up already."""
+        if read is None:
+            read = {} if self.kept is None else self.kept.of(sorted(lacking))
         # The time is compared too: a record restored from a backup may come to a version again, of another text.
         return {
             point: row
-            for point, row in self.kept.of(sorted(lacking)).items()
-            if (row.version, row.moment) == (lacking[point].version, lacking[point].moment)
+            for point, row in read.items()
+            if point in lacking and (row.version, row.moment) == (lacking[point].version, lacking[point].moment)
         }
 
     def _write(self, found: Sequence[tuple[Bare, KeptRow]], done: Restored) -> None:
@@ -218,3 +239,30 @@ class Recovery:
             return set(self.index.vectors_of_texts(self.generation.collection, self.generation.tenant, hashes))
         except NotFound:
             return set()
+
+
+class ReadAhead:
+    """Reads pages of a recovery one ahead of those that are being written, in a thread of its own; close it.
+
+    What a page says may be older by the time of one page then: the version guard and the second look see to that.
+    """
+
+    def __init__(self, recovery: Recovery) -> None:
+        self._recovery = recovery
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="recover")
+        self._next: tuple[uuid.UUID, Future[Looked]] | None = None
+
+    def page(self, after: uuid.UUID, *, empty: bool, more: bool) -> Looked:
+        """The page behind `after`; with `more` the one behind it is begun. Raises as `Recovery.look` does."""
+        begun, self._next = self._next, None
+        if begun is not None and begun[0] == after:
+            looked = begun[1].result()
+        else:
+            looked = self._recovery.look(after, empty=empty)
+        if more and looked.end is not None:
+            self._next = (looked.end, self._pool.submit(self._recovery.look, looked.end, empty=empty))
+        return looked
+
+    def close(self) -> None:
+        """Wait for what was begun, and end the thread."""
+        self._pool.shutdown()
