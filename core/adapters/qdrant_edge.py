@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -159,7 +159,7 @@ class EdgeIndex:
     def search(self, collection: str, vector: Vector, selection: Selection, limit: int) -> list[Hit]:
         """The nearest points that meet the selection, nearest first. Raises BadAnswer, Refused, as `upsert` does."""
         row = unit_rows([vector], self._width(collection))[0]
-        with _accepted("selection", "a search"):
+        with _accepted("selection", lambda: "a search"):
             request = edge.QueryRequest(
                 query=edge.Query.Nearest(row.tolist(), using=_VECTOR),
                 filter=_filter(selection),
@@ -284,22 +284,24 @@ def _make(folder: Path, dimensions: int) -> None:
 
 
 @contextmanager
-def _accepted(where: str, whose: object) -> Iterator[None]:
+def _accepted(where: str, whose: Callable[[], object]) -> Iterator[None]:
     """Around handing values to the library, which cannot hold all that Python can (NaN, a lone surrogate)."""
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:
-        raise Refused(f"the index cannot take the {where} of {whose}", where=where) from error
+        raise Refused(f"the index cannot take the {where} of {whose()}", where=where) from error
 
 
 def _upserts(points: Sequence[Point], rows: NDArray[np.float32]) -> list[edge.UpdateOperation]:
     """One operation a version: its condition is asked of the stored point, and what is not stored goes in."""
     by_version: dict[int, list[edge.Point]] = defaultdict(list)
-    for point, vector in zip(points, rows.tolist(), strict=True):
-        payload = point.payload
-        with _accepted("payload", payload.embedding_id):
-            made = edge.Point(payload.embedding_id, {_VECTOR: vector}, payload.fields)
-        by_version[payload.stamp.version].append(made)
+    made: list[edge.Point] = []
+    payloads = [point.payload for point in points]
+    with _accepted("payload", lambda: payloads[len(made)].embedding_id):
+        for payload, vector in zip(payloads, rows.tolist(), strict=True):
+            made.append(edge.Point(payload.embedding_id, {_VECTOR: vector}, payload.fields))
+    for payload, one in zip(payloads, made, strict=True):
+        by_version[payload.stamp.version].append(one)
     return [
         edge.UpdateOperation.upsert_points(same, condition=edge.Filter(must=[_not_above(version)]))
         for version, same in by_version.items()
@@ -314,7 +316,7 @@ def _overwrite(payload: Payload) -> edge.UpdateOperation:
             _not_above(payload.stamp.version - 1),
         ]
     )
-    with _accepted("payload", payload.embedding_id):
+    with _accepted("payload", lambda: payload.embedding_id):
         return edge.UpdateOperation.overwrite_payload_by_filter(same_and_older, payload.fields)
 
 

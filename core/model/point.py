@@ -116,8 +116,8 @@ class Indexable(Protocol):
         """In their order."""
 
     @property
-    def labels(self) -> Mapping[str, Any]:
-        """By name."""
+    def labels(self) -> Mapping[str, Any] | None:
+        """By name; may be none."""
 
     @property
     def importance(self) -> float:
@@ -134,14 +134,6 @@ class Indexable(Protocol):
 
 def payload_of(memory: Indexable, text_hash: str) -> Payload:
     """The payload a memory's point carries in every generation."""
-    optional = {
-        "project": memory.project,
-        "agent": memory.agent,
-        "session": memory.session,
-        "role": memory.role,
-        "labels": [label_value(*pair) for pair in sorted(memory.labels.items())] or None,
-        "expires_at": None if memory.expires_at is None else as_rfc3339(memory.expires_at),
-    }
     fields: dict[str, Any] = {
         "tenant": memory.tenant,
         "id": memory.id,
@@ -153,7 +145,19 @@ def payload_of(memory: Indexable, text_hash: str) -> Payload:
         "importance": memory.importance,
         "created_at": as_rfc3339(memory.created_at),
     }
-    fields.update({name: value for name, value in optional.items() if value is not None})
+    # One by one: a recovery makes as many of these a second as an index can take.
+    if memory.project is not None:
+        fields["project"] = memory.project
+    if memory.agent is not None:
+        fields["agent"] = memory.agent
+    if memory.session is not None:
+        fields["session"] = memory.session
+    if memory.role is not None:
+        fields["role"] = memory.role
+    if memory.labels:
+        fields["labels"] = [label_value(*pair) for pair in sorted(memory.labels.items())]
+    if memory.expires_at is not None:
+        fields["expires_at"] = as_rfc3339(memory.expires_at)
     return Payload(memory.embedding_id, Stamp(memory.version, text_hash), fields)
 
 
@@ -164,7 +168,7 @@ def label_value(name: str, value: str) -> str:
 
 def as_rfc3339(moment: datetime) -> str:
     """An aware time as the index stores it: UTC, microseconds, `Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def unit_rows(vectors: Sequence[Vector], width: int) -> Vector:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +36,7 @@ class KeptRows:
         self.shelf = shelf
         self.manifest = manifest
         self._bucket: int | None = None
-        self._pieces: list[Rows] = []
-        self._places: dict[bytes, tuple[int, int]] = {}
+        self._rows: dict[bytes, KeptRow] = {}
 
     def of(self, points: Iterable[uuid.UUID]) -> dict[uuid.UUID, KeptRow]:
         """The newest rows of those points that have one."""
@@ -52,25 +51,25 @@ class KeptRows:
         bucket = bucket_of(point, self.manifest.bits)
         if bucket != self._bucket:
             self._load(bucket)
-        place = self._places.get(point)
-        if place is None:
-            return None
-        rows, at = self._pieces[place[0]], place[1]
-        return KeptRow(int(rows.keys.versions[at]), int(rows.moments[at]), rows.keys.hashes[at].hex(), rows.vectors[at])
+        return self._rows.get(point)
 
     def _load(self, bucket: int) -> None:
-        self._bucket, self._pieces, self._places = bucket, [], {}
+        self._bucket, self._rows = bucket, {}
         bits = self.manifest.bits
         for part in self.manifest.parts:
             if part.bits > bits or bucket >> (bits - part.bits) != part.bucket:
                 continue
             rows = self.shelf.rows(part)
             if rows is not None:
-                number = len(self._pieces)
-                self._pieces.append(rows)
-                # Later parts overrule earlier ones.
-                points = rows.keys.points
-                self._places.update((points[at], (number, at)) for at in sound(rows.vectors))
+                self._rows.update(_rows(rows))  # later parts overrule earlier ones
+
+
+def _rows(rows: Rows) -> Iterator[tuple[bytes, KeptRow]]:
+    """The sound rows of a part by their points; Python's numbers made of whole columns at once."""
+    keys, vectors = rows.keys, list(rows.vectors)
+    versions, moments = keys.versions.tolist(), rows.moments.tolist()
+    for at in sound(rows.vectors):
+        yield keys.points[at], KeptRow(versions[at], moments[at], keys.hashes[at].hex(), vectors[at])
 
 
 def newest_of(blobs: BlobStore, generation: Generation, hash_check: str) -> KeptRows | None:
