@@ -40,12 +40,22 @@ MODEL, WIDTH = "text-embedding-3-small", 256
 ROUNDS = 5
 
 
-# The provider in a process of its own: in ours its threads would hold the interpreter lock against us.
+# The provider in a process of its own: in ours its threads would hold the interpreter lock against us. Its vectors are
+# made beforehand, by place, so that it answers after the time that is asked for and not after its own work too.
 PROVIDER = """
-import sys
-from tests.openai_server import Fault, OpenAIServer
-server = OpenAIServer(int(sys.argv[1]))
-server.told = lambda _: Fault(delay=float(sys.argv[2]))
+import random, sys, time
+from tests.openai_server import OpenAIServer, in_base64
+width, latency = int(sys.argv[1]), float(sys.argv[2])
+rows = [[random.gauss(0, 1) for _ in range(width)] for _ in range(256)]
+shown = {"base64": [in_base64(row) for row in rows], "float": rows}
+class Quick(OpenAIServer):
+    def embeddings(self, request, fault):
+        known = shown[request.body.get("encoding_format", "float")]
+        data = [{"object": "embedding", "index": at, "embedding": known[at]} for at in range(len(request.texts))]
+        usage = {"prompt_tokens": 10 * len(data), "total_tokens": 10 * len(data)}
+        time.sleep(latency)
+        return {"object": "list", "data": data, "model": request.body["model"], "usage": usage}
+server = Quick(width)
 print(server.server_port, flush=True)
 sys.stdin.read()
 """
