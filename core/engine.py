@@ -21,6 +21,7 @@ from core.index.gate import Gate
 from core.index.health import IndexHealth, index_health
 from core.index.indexer import Indexer
 from core.index.known import KnownVectors
+from core.index.recent import RecentVectors
 from core.index.removal import Remover
 from core.index.siblings import SiblingVectors
 from core.index.snapshots.forgetting import Forgetter
@@ -105,10 +106,11 @@ class Engine:
         self._kept_vectors = SnapshotVectors(stores.database, stores.blobs, time.monotonic)
         siblings = SiblingVectors(stores.database, stores.index)
         self._known: tuple[KnownVectors, ...] = (siblings, self._kept_vectors)
+        recent = RecentVectors(settings.embedding_recent_bytes, time.monotonic)
         self._outbox = Outbox(stores.database, settings.lease)
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
-        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, known=self._known)
+        self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, self._known, recent)
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
         self._cooling = stores.models.cooling
@@ -123,9 +125,9 @@ class Engine:
             deadline=settings.search_deadline,
             threads=settings.search_threads,
             keep_answers=settings.search_answers_kept,
+            recent=recent,
         )
         self._loads = stores.loads
-        self._index = stores.index
         self._models = stores.models
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))

@@ -9,7 +9,15 @@ COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report"}
 MORE_TESTS = {
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed"),
-    *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
+    *(
+        "embed_killed",
+        "embed_use",
+        "embed_discreet",
+        "embed_overload",
+        "embed_throttled",
+        "embed_turns",
+        "embed_edited",
+    ),
     *(f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders", "engines", "by_jobs")),
 }
 
