@@ -133,7 +133,7 @@ class Engine:
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
         self._index = stores.index
-        today = partial(tokens_today, stores.database, stores.models.default.space)
+        today = partial(tokens_today, stores.database)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 
     def write(self, tenant: str, draft: Draft) -> Written:
