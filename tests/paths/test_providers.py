@@ -166,6 +166,34 @@ def test_an_answer_that_cannot_be_used_stores_nothing_and_marks_nothing_done(
     assert engine.index_health(["t"])[0].points == 0
 
 
+def put(value: Any) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Another embedding in the second row."""
+    return lambda rows: [row | {"embedding": value} if row["index"] == 1 else row for row in rows]
+
+
+BAD_ROWS = {
+    "all zeros": [0.0] * 64,
+    "NaN": [float("nan")] + [0.1] * 63,
+    "a null component": [None] + [0.1] * 63,
+    "null": None,
+    "wrong width": [0.1] * 63,
+}
+
+
+@pytest.mark.parametrize("value", BAD_ROWS.values(), ids=BAD_ROWS)
+def test_all_zeros_nan_a_null_component_and_a_wrong_width_are_refused_before_upsert(
+    engine: Engine, server: OpenAIServer, value: Any
+) -> None:
+    remember(engine, 5)
+    server.told = lambda body: Fault(rows=put(value)) if len(body["input"]) == 5 else None
+    report = drain(engine)
+    assert (report.embedded, list(report.set_aside)) == (4, ["m001"])
+    assert engine.index_health(["t"])[0].points == 4  # and no zeros in the place of the missing one
+    server.told = lambda _: None
+    assert list(engine.retry("t")) == ["m001"]
+    assert drain(engine).embedded == 1
+
+
 def test_answers_in_any_order_are_placed_by_index(engine: Engine, server: OpenAIServer) -> None:
     server.told = lambda body: Fault(rows=lambda rows: rows[::-1]) if len(body["input"]) > 1 else None
     for name, text in (("tea", "green tea"), ("car", "red car"), ("sea", "blue sea")):
