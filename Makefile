@@ -33,6 +33,8 @@ demo: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.gateway
+	$(BIN)/python -m tests.bench.throttle
 
 bench-quality: $(STAMP)
 	$(BIN)/python -m tests.bench.quality

@@ -127,6 +127,9 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="Further models by names of your own: to reindex to, or that some tenants still stand in",
     )
+    embedding_recent_bytes: int = Field(
+        64 * 2**20, ge=0, description="Room for vectors of recent texts and queries in a process's memory; 0: none"
+    )
     embedding_share: float = Field(
         0.25, gt=0, le=1, description="Share one worker takes while the cache is out of reach"
     )

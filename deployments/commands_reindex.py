@@ -9,6 +9,7 @@ import typer
 
 from core.errors import EngineError, Refused
 from core.index.estimate import Estimate
+from core.model.use import MILLION
 from core.settings import load_settings
 from deployments import options
 from deployments.output import Exit, hint, report_json_error, say, show_json, show_table
@@ -35,7 +36,8 @@ Grace = Annotated[
     str | None, typer.Option(metavar="SPAN", help="How long the old index is kept for a rollback: 24h, 30m, 7d.")
 ]
 
-ESTIMATE_COLUMNS = ("tenant", "records", "reusable", "tokens", "cost", "seconds")
+ESTIMATED = ("tenant", "records", "reusable", "tokens", "cost", "batch_cost", "seconds")
+ESTIMATE_COLUMNS = ("tenant", "records", "reusable", "tokens", "cost", "cost in batch jobs", "seconds")
 COLUMNS = ("tenant", "generation", "records", "set aside", "tokens", "seconds", "outcome")
 UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}
 
@@ -50,18 +52,21 @@ def reindex(  # noqa: PLR0913, PLR0917  options of a command
     at_rate: AtRate = None,
     no_swap: NoSwap = False,
     grace: Grace = None,
+    lane: options.InLane = options.Lane.ONLINE,
     as_json: options.AsJson = False,
 ) -> None:
     """Move tenants to another embedding model, while reads, writes and deletes go on.
 
     A new index is built beside the old one, compared with the record, tried, and swapped in at one stroke. Can be
-    stopped or killed and run again: it goes on where it was. `memory rollback` undoes the swap.
+    stopped or killed and run again: it goes on where it was. `memory rollback` undoes the swap. With `--lane batch`
+    it ends once everything is in the provider's batch jobs: run it again when they have ended.
 
     \b
     Examples:
       memory reindex --tenant clinic --model text-embedding-3-small --dry-run
       memory reindex --tenant clinic --model wordllama --dimensions 128
       memory reindex --all --model small --at-rate 500 --max-cost 20
+      memory reindex --tenant clinic --model small --lane batch
     """
     if not tenants and not all_tenants:
         raise Refused("name tenants with --tenant, or say --all", where="--tenant")
@@ -77,6 +82,7 @@ def reindex(  # noqa: PLR0913, PLR0917  options of a command
         "max_cost": max_cost,
         "swap": not no_swap,
         "grace_hours": None if grace is None else _hours(grace),
+        "lane": lane.value,
     }
     state, result = _run(given, named, shown=not as_json)
     _finish(state, result, as_json=as_json)
@@ -107,7 +113,7 @@ def _run(given: dict[str, Any], tenants: Sequence[str] | None, *, shown: bool) -
 
 def _finish(state: State[Any], result: object, *, as_json: bool) -> None:
     from deployments.commands_run import listed
-    from flows.reindex import DONE
+    from flows.reindex import DONE, Ending
 
     runs: list[TenantReindex] = listed(result, "runs")
     message = state.message or state.name or "ended"
@@ -122,6 +128,8 @@ def _finish(state: State[Any], result: object, *, as_json: bool) -> None:
         (hint if failed else say)(message)
     if failed:
         raise typer.Exit(Exit.FAILED)
+    if any(run.ending is Ending.IN_JOBS for run in runs):
+        hint("`memory run batch-lane` keeps what comes; then the same reindex goes on.")
     if any(run.ending not in DONE or run.set_aside for run in runs):
         raise typer.Exit(Exit.IN_PART)
 
@@ -154,31 +162,35 @@ def _show_estimates(
     with shared_engine() as engine:
         space = engine.space_of(model, dimensions)
         price = price_of(space.provider, space.model)
+        batch_price = price_of(space.provider, space.model, batch=True)
         names = [one.tenant for one in engine.backlog()] if tenants is None else list(dict.fromkeys(tenants))
         found: dict[str, Estimate] = {}
         with bar("reading records", len(names), shown=not as_json) as advance:
             for name in names:
                 found[name] = engine.estimate(name, space)
                 advance(len(found))
-    rows = [_estimated(name, one, price, at_rate) for name, one in found.items()]
+    rows = [_estimated(name, one, (price, batch_price), at_rate) for name, one in found.items()]
     if as_json:
         show_json({"model": space.model, "dimensions": space.dimensions, "price": price, "tenants": rows})
         return
-    show_table(
-        ESTIMATE_COLUMNS, [["-" if row[name] is None else row[name] for name in ESTIMATE_COLUMNS] for row in rows]
-    )
-    money = None if price is None else sum(one.money(price) or 0.0 for one in found.values())
-    cost = "at a price that is not known" if money is None else f"{money:.4f} USD"
-    say(f"\n{sum(one.tokens for one in found.values()):,} tokens to {space.provider} {space.model}: {cost}")
+    show_table(ESTIMATE_COLUMNS, [["-" if row[name] is None else row[name] for name in ESTIMATED] for row in rows])
+    tokens = sum(one.tokens for one in found.values())
+    cost = "at a price that is not known" if price is None else f"{tokens * price / MILLION:.4f} USD"
+    batch_cost = "" if batch_price is None else f", in batch jobs {tokens * batch_price / MILLION:.4f} USD"
+    say(f"\n{tokens:,} tokens to {space.provider} {space.model}: {cost}{batch_cost}")
 
 
-def _estimated(tenant: str, one: Estimate, price: float | None, at_rate: int | None) -> dict[str, Any]:
-    money, seconds = one.money(price), None if at_rate is None else one.records / at_rate
+def _estimated(
+    tenant: str, one: Estimate, prices: tuple[float | None, float | None], at_rate: int | None
+) -> dict[str, Any]:
+    money, batch_money = (one.money(price) for price in prices)
+    seconds = None if at_rate is None else one.records / at_rate
     return {
         "tenant": tenant,
         "records": one.records,
         "reusable": one.reusable,
         "tokens": one.tokens,
-        "cost": None if money is None else round(money, 4),
+        "cost": None if money is None else round(money, 9),
+        "batch_cost": None if batch_money is None else round(batch_money, 9),
         "seconds": None if seconds is None else round(seconds, 1),
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -43,20 +42,12 @@ class FlowEnd:
         return Exit.IN_PART if left else Exit.DONE
 
 
-class Lane(StrEnum):
-    """How texts go to the provider."""
-
-    ONLINE = "online"
-    BATCH = "batch"
-
-
-InLane = Annotated[Lane, typer.Option(help="batch: by the provider's batch jobs, within a day and at half the price.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it would take and cost, in both lanes.")]
 
 
 def run_embed(
     tenants: options.SomeTenants = None,
-    lane: InLane = Lane.ONLINE,
+    lane: options.InLane = options.Lane.ONLINE,
     dry_run: DryRun = False,
     rounds: Rounds = 100,
     as_json: options.AsJson = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -25,3 +26,13 @@ Project = Annotated[str | None, typer.Option(metavar="NAME", help="The project i
 Agent = Annotated[str | None, typer.Option(metavar="NAME", help="The agent that remembers.")]
 Session = Annotated[str | None, typer.Option(metavar="NAME", help="The conversation it belongs to.")]
 Role = Annotated[str | None, typer.Option(metavar="ROLE", help="Who said it: user, assistant, system, tool.")]
+
+
+class Lane(StrEnum):
+    """How texts go to the provider."""
+
+    ONLINE = "online"
+    BATCH = "batch"
+
+
+InLane = Annotated[Lane, typer.Option(help="batch: by the provider's batch jobs, within a day and at half the price.")]

@@ -1,4 +1,8 @@
-"""The reindex flow: one tenant after the other to another model, fed and embedded in turn, verified, swapped."""
+"""The reindex flow: one tenant after the other to another model, fed and embedded in turn, verified, swapped.
+
+By batch jobs it ends when only the provider has still to do: the flow `batch lane` keeps what comes, and the same
+reindex, run again, goes on.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,25 @@ import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from prefect import State, flow, runtime
 from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
+from core.batch.batch_lane import Submitting
 from core.batch.embed import Portion
 from core.batch.reindex import Job, Report
 from core.errors import EngineError, Misconfigured, Permanent, Refused
 from core.index.estimate import Estimate
 from core.model.reindex import GateVerdict, SwapOutcome
 from core.settings import Settings
+from tasks.batch_lane import PIECE, submit_batch_jobs
 from tasks.embed import embed_portion
 from tasks.engine import engine_kept_open, stop_soon
 from tasks.reindex import (
+    Lane,
     Priced,
     begin_reindex,
     estimate_reindex,
@@ -52,6 +59,7 @@ class Ending(StrEnum):
     FAILED_GATE = "did not pass the gate"
     BUDGET = "budget reached"
     WAITING = "still waiting"
+    IN_JOBS = "waits for batch jobs"
     FAILED = "failed"
 
 
@@ -84,6 +92,7 @@ class Wish:
     max_cost: float | None
     swap: bool
     grace: timedelta | None
+    lane: Lane
 
 
 @dataclass(slots=True)
@@ -114,7 +123,7 @@ def run_name() -> str:
 
 
 @flow(name="reindex", flow_run_name=run_name, task_runner=_RUNNER, persist_result=False)
-def reindex(
+def reindex(  # noqa: PLR0913, PLR0917  the parameters of a form
     model: Annotated[
         str, Field(min_length=1, description="Name of a model in embedding_models, or of the provider in the settings")
     ],
@@ -124,6 +133,10 @@ def reindex(
     max_cost: Annotated[float | None, Field(ge=0, description="US dollars, at the most, at the model's price")] = None,
     swap: Annotated[bool, Field(description="Swap when the gate is passed; else a person looks first")] = True,
     grace_hours: Annotated[float | None, Field(ge=0, description="How long the old index is kept")] = None,
+    lane: Annotated[
+        Literal["online", "batch"],
+        Field(description="batch: by the provider's batch jobs, at half the price; run it again once they have ended"),
+    ] = "online",
 ) -> State[list[TenantReindex]]:
     """Move tenants to another embedding model, while reads, writes and deletes go on.
 
@@ -137,6 +150,7 @@ def reindex(
         max_cost=max_cost,
         swap=swap,
         grace=None if grace_hours is None else timedelta(hours=grace_hours),
+        lane=lane,
     )
     runs: list[TenantReindex] = []
     purse = Purse(max_cost)
@@ -158,7 +172,7 @@ def reindex(
 
 
 def _one(run: TenantReindex, wish: Wish, purse: Purse, settings: Settings) -> None:
-    priced = estimate_reindex(run.tenant, wish.model, wish.dimensions)
+    priced = estimate_reindex(run.tenant, wish.model, wish.dimensions, wish.lane)
     run.estimate = priced.estimate
     _afford(priced, purse)
     job = begin_reindex(run.tenant, wish.model, wish.dimensions)
@@ -168,7 +182,8 @@ def _one(run: TenantReindex, wish: Wish, purse: Purse, settings: Settings) -> No
     run.generation = job.generation.number
     try:
         for _ in range(GATES):
-            run.ending = _bring(run, job, wish, purse, priced, settings)
+            bring = _bring if wish.lane == "online" else _bring_by_jobs
+            run.ending = bring(run, job, wish, purse, priced, settings)
             if run.ending is not Ending.VERIFIED:
                 return
             run.verdict = verify_reindex(job)
@@ -204,7 +219,7 @@ def _bring(run: TenantReindex, job: Job, wish: Wish, purse: Purse, priced: Price
         allowed = min((one for one in (due, room) if one is not None), default=None)
         report = feed_reindex(job, allowed)
         fed += report.fed
-        run.fed, run.set_aside, run.tokens = report.progress.fed, report.progress.set_aside, report.tokens
+        _note(run, report)
         if report.done:
             return Ending.VERIFIED
         room = purse.room(run.tenant, priced, report)
@@ -217,6 +232,38 @@ def _bring(run: TenantReindex, job: Job, wish: Wish, purse: Purse, priced: Price
         if idle or (due is not None and due <= 0):
             time.sleep(1)
     return Ending.WAITING
+
+
+def _bring_by_jobs(
+    run: TenantReindex, job: Job, wish: Wish, purse: Purse, priced: Priced, settings: Settings
+) -> Ending:
+    """As `_bring`, by batch jobs: what came is brought, the rest goes into jobs. IN_JOBS: no more can be done now.
+
+    Nothing is fed that cannot go into a job: what waits too long for one is embedded the normal way.
+    """
+    started, fed = time.monotonic(), 0
+    room: int | None = None
+    piece = Submitting(tenant=run.tenant, records=PIECE, generation=job.generation.number)
+    for _ in range(ROUNDS):
+        sent = submit_batch_jobs(piece)
+        worked = _embed(run.tenant, settings.embed_portion, settings)
+        due = None if wish.at_rate is None else int(wish.at_rate * (time.monotonic() - started + 1)) - fed
+        allowed = min((one for one in (due, room, 0 if sent.postponed else None) if one is not None), default=None)
+        report = feed_reindex(job, allowed, PIECE)
+        fed += report.fed
+        _note(run, report)
+        if report.done:
+            return Ending.VERIFIED
+        room = purse.room(run.tenant, priced, report)
+        if not (report.fed or worked or sent.entries or sent.brought or sent.reused or sent.set_aside):
+            if due is None or due > 0 or sent.postponed:
+                return Ending.BUDGET if room == 0 and report.progress.waiting == 0 else Ending.IN_JOBS
+            time.sleep(1)
+    return Ending.WAITING
+
+
+def _note(run: TenantReindex, report: Report) -> None:
+    run.fed, run.set_aside, run.tokens = report.progress.fed, report.progress.set_aside, report.tokens
 
 
 def _embed(tenant: str, waiting: int, settings: Settings) -> int:

@@ -6,9 +6,9 @@ import random
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from prefect import task
 from prefect.artifacts import create_table_artifact
@@ -18,6 +18,7 @@ from prefect.logging import get_run_logger
 from core.assembly.models import price_of
 from core.batch import reindex
 from core.batch.reindex import Job, Report
+from core.errors import Misconfigured
 from core.index.estimate import Estimate
 from core.model.reindex import GateVerdict, SwapOutcome
 from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
@@ -26,6 +27,8 @@ from tasks.engine import check_not_stopping, shared_engine
 # These mark a task that took far too long; what bounds the work inside are the stores' own time limits.
 SHORT_SECONDS = 600
 LONG_SECONDS = 7200
+
+Lane = Literal["online", "batch"]
 
 SHORT: dict[str, Any] = {
     "retries": RETRIES,
@@ -61,11 +64,17 @@ def plan_reindex(tenants: list[str] | None = None) -> list[str]:
 
 
 @task(name="estimate reindex", task_run_name="estimate reindex {tenant}", **LONG)
-def estimate_reindex(tenant: str, model: str, dimensions: int | None = None) -> Priced:
-    """Records, tokens, vectors that can be reused and money, before anything is begun."""
+def estimate_reindex(tenant: str, model: str, dimensions: int | None = None, lane: Lane = "online") -> Priced:
+    """Records, tokens, vectors that can be reused and money, before anything is begun.
+
+    Raises Misconfigured for a lane the model does not have.
+    """
     with task_boundary(f"estimate reindex {tenant}"), shared_engine() as engine:
         space = engine.space_of(model, dimensions)
-        return Priced(estimate=engine.estimate(tenant, space), price=price_of(space.provider, space.model))
+        if lane == "batch" and engine.batch_work().batches_of(space) is None:
+            raise Misconfigured(f"{space.provider} is not known to have batch jobs: reindex without --lane batch")
+        price = price_of(space.provider, space.model, batch=lane == "batch")
+        return Priced(estimate=engine.estimate(tenant, space), price=price)
 
 
 @task(name="begin reindex", task_run_name="begin reindex {tenant}: {model}", **SHORT)
@@ -80,20 +89,27 @@ def begin_reindex(tenant: str, model: str, dimensions: int | None = None) -> Job
 
 
 @task(name="feed reindex", task_run_name="feed reindex {job.generation.tenant}", **SHORT)
-def feed_reindex(job: Job, allowed: int | None = None) -> Report:
-    """Put the next bounded piece in the queue; how far the generation is."""
+def feed_reindex(job: Job, allowed: int | None = None, for_jobs: int | None = None) -> Report:
+    """Put the next bounded piece in the queue; how far the generation is.
+
+    With `for_jobs` it is for batch jobs, and at the most so many wait for one.
+    """
     with task_boundary(f"feed reindex {job.generation.tenant}"), shared_engine() as engine:
         check_not_stopping()
-        report = reindex.step(engine.reindex_work(), job, allowed)
+        work = engine.reindex_work()
+        if for_jobs is not None:
+            work = replace(work, ahead=for_jobs, batch_wait=engine.settings.batch_wait)
+        report = reindex.step(work, job, allowed)
         progress = report.progress
         get_run_logger().info(
-            "%s: %d fed, %d in all, %d of %d ranges left, %d waiting, %d set aside",
+            "%s: %d fed, %d in all, %d of %d ranges left, %d waiting, %d of these in batch jobs, %d set aside",
             report.tenant,
             report.fed,
             progress.fed,
             progress.open,
             progress.ranges,
             progress.waiting,
+            progress.in_jobs,
             progress.set_aside,
         )
         return report

@@ -64,10 +64,14 @@ class BatchWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitting:
-    """At most one job for each generation of a tenant, of at most `records` entries."""
+    """At most one job for each generation of a tenant, of at most `records` entries.
+
+    With a `generation`: for this one, of what a reindex fed for batch jobs.
+    """
 
     tenant: str
     records: int
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +132,14 @@ def step(work: BatchWork, piece: Submitting) -> Submitted:
     with work.database.tenant(piece.tenant) as session:
         known = [one for one in generations(session, piece.tenant) if one.state is not GenerationState.DROPPED]
     for generation in known:
+        if piece.generation not in {None, generation.number}:
+            continue
         batches = work.batches_of(generation.space)
         if batches is None:
             report = replace(report, elsewhere=True)
             continue
-        report = _Filling(work, generation, batches, report).job(piece.records)
+        fed = piece.generation is not None
+        report = _Filling(work, generation, batches, report, fed=fed).job(piece.records)
         if report.postponed:
             break
     return report
@@ -184,6 +191,7 @@ class _Filling:
     generation: Generation
     batches: BatchEmbedder
     report: Submitted
+    fed: bool
     held: Held | None = None
     attempted: bool = False
 
@@ -224,7 +232,8 @@ class _Filling:
         left = records
         while left > 0 and not file.full:
             self.work.check()
-            claim = self.work.jobs.claim(self.work.new_id(), self.generation, min(self.work.claimed, left))
+            limit = min(self.work.claimed, left)
+            claim = self.work.jobs.claim(self.work.new_id(), self.generation, limit, fed=self.fed)
             if not claim.entries:
                 return
             left -= len(claim.entries)

@@ -55,7 +55,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReindexWork:
-    """What the chore works with. `ahead` records are fed at the most before they are brought."""
+    """What the chore works with.
+
+    `ahead` records are fed at the most before they are brought, or are in batch jobs. With a `batch_wait` what is fed
+    is for batch jobs alone until that is over.
+    """
 
     index: VectorIndex
     building: Building
@@ -64,11 +68,12 @@ class ReindexWork:
     swapper: Swapper
     loads: BulkLoads | None = None
     ahead: int = AHEAD
+    batch_wait: timedelta | None = None
 
 
 def plan(progress: Progress, ahead: int, allowed: int | None) -> int:
     """How many records to feed now: no more than may wait at once, nor than is allowed (None: no limit)."""
-    room = max(0, ahead - progress.backfill)
+    room = max(0, ahead - (progress.backfill - progress.in_jobs))
     return room if allowed is None else max(0, min(room, allowed))
 
 
@@ -95,7 +100,7 @@ def step(work: ReindexWork, job: Job, allowed: int | None = None) -> Report:
     """Feed a bounded piece, at most `allowed` records, and tell how far it is. Raises LeaseLost, Conflict."""
     work.building.drive(job.generation, job.runner)
     before = work.backfill.progress(job.generation)
-    fed = work.backfill.feed(job.generation, plan(before, work.ahead, allowed))
+    fed = work.backfill.feed(job.generation, plan(before, work.ahead, allowed), work.batch_wait)
     progress = work.backfill.progress(job.generation)
     return Report(
         tenant=job.generation.tenant,

@@ -22,6 +22,7 @@ from core.index.gate import Gate
 from core.index.indexer import Indexer
 from core.index.known import KnownVectors
 from core.index.opening import Opening
+from core.index.recent import RecentVectors
 from core.index.removal import Remover
 from core.index.siblings import SiblingVectors
 from core.index.snapshots.known import SnapshotVectors
@@ -73,6 +74,7 @@ class Engine:
         self._kept_vectors = SnapshotVectors(stores.database, stores.blobs, time.monotonic)
         siblings = SiblingVectors(stores.database, stores.index)
         self._known: tuple[KnownVectors, ...] = (siblings, self._kept_vectors)
+        recent = RecentVectors(settings.embedding_recent_bytes, time.monotonic)
         self._outbox = Outbox(stores.database, settings.lease)
         vault = Vault(stores.database, stores.keys, Chance(lambda: uuid.uuid4().hex, os.urandom, time.monotonic))
         contents = Contents(vault, stores.blobs, stores.cache)
@@ -81,7 +83,13 @@ class Engine:
         self._writer = Writer(stores.database, stores.models.default.space, new_id, contents)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
         self._indexer = Indexer(
-            stores.database, self._outbox, stores.index, stores.models.of, self._known, contents.whole
+            stores.database,
+            self._outbox,
+            stores.index,
+            stores.models.of,
+            known=self._known,
+            recent=recent,
+            opened=contents.whole,
         )
         self._jobs = BatchJobs(stores.database, settings.lease)
         self._batches_of = stores.models.batches_of
@@ -98,16 +106,17 @@ class Engine:
             threads=settings.search_threads,
             keep_answers=settings.search_answers_kept,
             rehydrate=Rehydrate(contents, self._access),
+            recent=recent,
         )
         self.safekeeping = Safekeeping(settings, stores, self._kept_vectors)
         self.lifecycle = Lifecycle(settings, stores, contents, self._writer, self.safekeeping)
         self._loads = stores.loads
-        self._index = stores.index
         self._models = stores.models
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
-        today = partial(tokens_today, stores.database, stores.models.default.space)
+        self._index = stores.index
+        today = partial(tokens_today, stores.database)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 
     def write(self, tenant: str, draft: Draft) -> Written:

@@ -18,6 +18,7 @@ from core.index.known import KnownVectors
 from core.index.opening import Opening, as_they_are
 from core.index.packing import LearnedLimits
 from core.index.places import Places
+from core.index.recent import RecentVectors
 from core.index.texts_under_way import TextsUnderWay
 from core.index.throttled import in_turn
 from core.index.vectors import embed_all
@@ -114,6 +115,7 @@ class Indexer:
         index: VectorIndex,
         embedder_of: Callable[[EmbeddingSpace], Embedder],
         known: Sequence[KnownVectors] = (),
+        recent: RecentVectors | None = None,
         opened: Opening = as_they_are,
     ) -> None:
         self._opened = opened
@@ -121,7 +123,8 @@ class Indexer:
         self._outbox = outbox
         self._index = index
         self._embedder_of = embedder_of
-        self._known = known
+        self._recent = recent
+        self._known = known if recent is None else (recent, *known)
         self._places = Places(index)
         self._under_way = TextsUnderWay(PATIENCE)
         self._learned = LearnedLimits()
@@ -219,6 +222,9 @@ class Indexer:
         batch.outcome.requests += embedded.requests
         batch.outcome.texts += len(embedded.vectors)
         batch.outcome.tokens += embedded.tokens
+        if self._recent is not None:  # before anything is written: should that fail, they are not paid for again
+            generation = batch.generation
+            self._recent.keep("document", generation.tenant, generation.space, embedded.vectors)
         if embedded.problem is not None:
             left = {memory_id for memory_id, key in hashes.items() if key not in embedded.vectors | embedded.refused}
             batch.outcome.problem = embedded.problem

@@ -14,7 +14,10 @@ from core.model.space import EmbeddingSpace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a generation that is being built is. `behind`: enqueued before the last range was fed, and not done."""
+    """How far a generation that is being built is.
+
+    `behind`: enqueued before the last range was fed, and not done. `in_jobs`: of what waits, held for batch jobs.
+    """
 
     ranges: int
     open: int
@@ -23,6 +26,7 @@ class Progress:
     backfill: int
     set_aside: int
     behind: int
+    in_jobs: int = 0
 
     @property
     def caught_up(self) -> bool:

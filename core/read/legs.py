@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from core.errors import EngineError, Misconfigured, NotFound, Refused
+from core.index.recent import RecentVectors
 from core.index.vectors import checked
 from core.model.generation import Generation
 from core.model.point import Vector
@@ -67,12 +68,18 @@ class VectorLeg:
     """Nearest in meaning, in the space of the collection that is searched."""
 
     def __init__(
-        self, index: VectorIndex, cache: Cache, embedder_of: Callable[[EmbeddingSpace], Embedder], rates: Rates
+        self,
+        index: VectorIndex,
+        cache: Cache,
+        embedder_of: Callable[[EmbeddingSpace], Embedder],
+        rates: Rates,
+        recent: RecentVectors | None = None,
     ) -> None:
         self._index = index
         self._cache = cache
         self._embedder_of = embedder_of
         self._rates = rates
+        self._recent = recent
 
     def scores(self, question: Question, generation: Generation, limit: int) -> dict[uuid.UUID, float]:
         """Cosines of the `limit` nearest points. Raises NotFound for a collection that is gone, and as its parts do."""
@@ -86,16 +93,34 @@ class VectorLeg:
         return self._index.vectors(generation.collection, points)
 
     def _query_vector(self, space: EmbeddingSpace, question: Question) -> Vector:
+        """The query's vector: this process's, the cache's, or a new one, which both then have."""
         prepared = space.query_text(question.text)
-        key = f"query:{space.fingerprint}:{text_hash(prepared, question.hash_key)}"
-        cached = self._cache.get(key)
-        hit = cached is not None and len(cached) == 4 * space.dimensions
-        self._rates.count("query vectors", hit=hit)
-        if cached is not None and hit:
-            return np.asarray(np.frombuffer(cached, dtype="<f4"), dtype=np.float32)
-        vector: Vector = checked(self._embedder_of(space), [prepared], "query").vectors[0]
-        self._cache.put(key, vector.astype("<f4").tobytes(), QUERY_VECTOR_KEPT)
+        hashed = text_hash(prepared, question.hash_key)
+        vector = self._kept(space, question.tenant, hashed)
+        self._rates.count("query vectors", hit=vector is not None)
+        if vector is None:
+            vector = checked(self._embedder_of(space), [prepared], "query").vectors[0]
+            self._cache.put(_cache_key(space, hashed), vector.astype("<f4").tobytes(), QUERY_VECTOR_KEPT)
+            self._keep(space, question.tenant, hashed, vector)
         return vector
+
+    def _kept(self, space: EmbeddingSpace, tenant: str, hashed: str) -> Vector | None:
+        if self._recent is not None and (found := self._recent.found("query", tenant, space, [hashed])):
+            return found[hashed]
+        cached = self._cache.get(_cache_key(space, hashed))
+        if cached is None or len(cached) != 4 * space.dimensions:
+            return None
+        vector: Vector = np.frombuffer(cached, dtype="<f4").astype(np.float32)
+        self._keep(space, tenant, hashed, vector)
+        return vector
+
+    def _keep(self, space: EmbeddingSpace, tenant: str, hashed: str, vector: Vector) -> None:
+        if self._recent is not None:
+            self._recent.keep("query", tenant, space, {hashed: vector})
+
+
+def _cache_key(space: EmbeddingSpace, hashed: str) -> str:
+    return f"query:{space.fingerprint}:{hashed}"
 
 
 class KeywordLeg:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from core.errors import NotFound, Refused
+from core.index.recent import RecentVectors
 from core.model.memory import Memory
 from core.model.query import Answer, Filters
 from core.model.ranking import CONVERSATIONS, Ranking
@@ -30,7 +31,7 @@ class Reader:
     """Reads memories of any tenant. Thread-safe; close it once. `clock` tells time that passes.
 
     `ranking` is how a search ranks unless it says otherwise; both legs have `deadline` together; answers are
-    kept for `keep_answers`.
+    kept for `keep_answers`, vectors of queries in `recent` too.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -45,12 +46,13 @@ class Reader:
         threads: int = THREADS,
         keep_answers: timedelta = timedelta(0),
         rehydrate: Rehydrate | None = None,
+        recent: RecentVectors | None = None,
     ) -> None:
         self._rehydrate = rehydrate
         self._database = database
         self._ranking = ranking
         self.rates = Rates(cache)
-        vector = VectorLeg(index, cache, embedder_of, self.rates)
+        vector = VectorLeg(index, cache, embedder_of, self.rates, recent)
         self._legs = Legs(vector, KeywordLeg(database, Frequencies()), deadline, threads, clock)
         answers = Answers(cache, keep_answers, self.rates)
         self._search = Search(database, self._legs, Standings(database, clock), answers, clock, rehydrate)

@@ -7,6 +7,7 @@ feed at once take different ranges. From the outbox on it is work like any other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from core.model.generation import Generation
 from core.model.outbox import Lane
@@ -32,14 +33,20 @@ class Backfill:
             with self._database.tenant(generation.tenant) as session:
                 session.execute(query("backfill_split"), {**_of(generation), "size": self.size})
 
-    def feed(self, generation: Generation, limit: int) -> int:
+    def feed(self, generation: Generation, limit: int, wait: timedelta | None = None) -> int:
         """Enqueue up to about `limit` records that the index should hold; how many were. 0: nothing can be taken now.
 
-        Deleted and archived ones are passed over, in pages that may end up empty.
+        Deleted and archived ones are passed over, in pages that may end up empty. With a `wait` they are for batch jobs
+        alone, until it is over.
         """
         fed = 0
         while fed < limit:
-            values = {**_of(generation), "limit": min(self._page, limit - fed), "lane": int(Lane.BACKFILL)}
+            values = {
+                **_of(generation),
+                "limit": min(self._page, limit - fed),
+                "lane": int(Lane.BACKFILL),
+                "wait": wait,
+            }
             with self._database.tenant(generation.tenant) as session:
                 row = session.execute(query("backfill_feed"), values).fetchone()
             if row is None:

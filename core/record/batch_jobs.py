@@ -87,8 +87,11 @@ class BatchJobs:
             row = session.execute(query("batch_open_tokens"), values).fetchone()
         return 0 if row is None else int(row["tokens"])
 
-    def claim(self, owner: uuid.UUID, generation: Generation, limit: int) -> Claim:
-        """Entries of a generation that may go into a job, leased to `owner`; perhaps none."""
+    def claim(self, owner: uuid.UUID, generation: Generation, limit: int, *, fed: bool = False) -> Claim:
+        """Entries of a generation that may go into a job, leased to `owner`; perhaps none.
+
+        `fed`: those a reindex fed for batch jobs, and no others.
+        """
         values = {
             "tenant": generation.tenant,
             "generation": generation.number,
@@ -97,7 +100,7 @@ class BatchJobs:
             "lease": self._entry_lease,
         }
         with self._database.across() as session:
-            rows = session.execute(query("batch_claim"), values).fetchall()
+            rows = session.execute(query("batch_claim_fed" if fed else "batch_claim"), values).fetchall()
         return Claim(owner, generation, tuple(Entry(row["memory_id"], row["seq"], row["attempts"]) for row in rows))
 
     def begin(self, generation: Generation, job: uuid.UUID, owner: uuid.UUID, wait: timedelta) -> Held:
@@ -208,7 +211,8 @@ class BatchJobs:
             kept = session.execute(query("batch_items_keep"), values | {"job": held.id}).fetchall()
             refused = _settled(session, tenant, held.id, "refused", [OPEN, LOOSE], list(results.refused))
             again = _settled(session, tenant, held.id, "again", [OPEN, LOOSE], list(results.again))
-            _ready(session, tenant, [row["id"] for row in kept] + again)
+            _ready(session, tenant, [row["id"] for row in kept])
+            _ready(session, tenant, again, again=True)
             reasons = [results.refused[item] for item in refused]
             aside = {"tenant": tenant, "items": refused, "reasons": reasons}
             session.execute(query("batch_set_aside"), aside)
@@ -227,7 +231,9 @@ class BatchJobs:
         tenant = held.tenant
         with self._database.tenant(tenant) as session:
             self._keep(session, held)
-            _ready(session, tenant, _settled(session, tenant, held.id, "again", [OPEN, LOOSE]), unsent=unsent)
+            _ready(
+                session, tenant, _settled(session, tenant, held.id, "again", [OPEN, LOOSE]), again=True, unsent=unsent
+            )
             session.execute(query("batch_job_end"), {**_job(held), "state": state.value, "note": note})
             if not unsent:
                 add_use(session, tenant, space, Use(requests=1))
@@ -302,6 +308,7 @@ def _settled(
     return [row["id"] for row in session.execute(query("batch_items_settle"), values).fetchall()]
 
 
-def _ready(session: Session, tenant: str, items: list[uuid.UUID], *, unsent: bool = False) -> None:
+def _ready(session: Session, tenant: str, items: list[uuid.UUID], *, again: bool = False, unsent: bool = False) -> None:
     if items:
-        session.execute(query("batch_ready"), {"tenant": tenant, "items": items, "unsent": int(unsent)})
+        values = {"tenant": tenant, "items": items, "again": again, "unsent": int(unsent)}
+        session.execute(query("batch_ready"), values)

@@ -32,8 +32,8 @@ def uses(database: Database, days: int, tenants: Sequence[str] | None = None) ->
     ]
 
 
-def tokens_today(database: Database, space: EmbeddingSpace) -> int:
-    """Tokens asked of the space's model today, over all tenants."""
+def tokens_today(database: Database) -> int:
+    """Tokens asked of all models today, over all tenants."""
     with database.across() as session:
-        row = session.execute(query("use_today"), {"provider": space.provider, "model": space.model}).fetchone()
+        row = session.execute(query("use_today")).fetchone()
     return 0 if row is None else int(row["tokens"])

@@ -131,8 +131,7 @@ def test_no_more_tokens_wait_in_jobs_than_the_provider_allows(lane: Lane) -> Non
 
 def test_a_budget_bounds_what_is_put_in_jobs_and_counts_what_waits_there(lane: Lane) -> None:
     lane.remember(*numbers(20))
-    space = lane.engine._writer._space
-    budget = Budget(40, None, lambda: tokens_today(lane.engine._database, space))
+    budget = Budget(40, None, lambda: tokens_today(lane.engine._database))
     work = replace(lane.engine.batch_work(), budget=budget)
     report = step(work, Submitting(tenant="t", records=100))
     assert (report.texts, report.tokens) == (10, 40)

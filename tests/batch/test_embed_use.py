@@ -15,7 +15,7 @@ from core.index.budget import Budget
 from core.model.memory import Draft
 from core.model.point import Point
 from core.model.use import DayOfUse, Use
-from core.record.uses import tokens_today, uses
+from core.record.uses import add_use, tokens_today, uses
 from tests.batch.conftest import Parts
 
 
@@ -47,8 +47,15 @@ def test_tenants_have_their_own_lines_and_a_day_is_all_of_them(parts: Parts) -> 
         list(parts.writer.write_many(tenant, drafts(5)))
         parts.drain(tenant)
     assert {one.tenant: one.use.tokens for one in uses(parts.database, 1)} == {"t": 20, "u": 20}
-    assert tokens_today(parts.database, parts.embedder.space) == 40
-    assert tokens_today(parts.database, replace(parts.embedder.space, model="other")) == 0
+    assert tokens_today(parts.database) == 40
+
+
+def test_a_days_budget_goes_by_all_models_together(parts: Parts) -> None:
+    list(parts.writer.write_many("t", drafts(5)))
+    parts.drain()
+    with parts.database.tenant("t") as session:
+        add_use(session, "t", replace(parts.embedder.space, model="another"), Use(requests=1, texts=1, tokens=100))
+    assert tokens_today(parts.database) == 120
 
 
 def test_what_was_paid_is_noted_also_when_the_index_fails_after_it(
@@ -71,7 +78,7 @@ def test_a_budget_stops_between_batches_says_so_and_loses_nothing(
     parts: Parts, given: dict[str, Any], said: str
 ) -> None:
     list(parts.writer.write_many("t", drafts(100)))
-    budget = Budget(**given, spent_today=lambda: tokens_today(parts.database, parts.embedder.space))
+    budget = Budget(**given, spent_today=lambda: tokens_today(parts.database))
     report = step(replace(parts.work, workers=1, budget=budget), Portion(tenant="t", records=1000))
     assert report.embedded == 40  # batches of 20 texts, 80 tokens each: the second one passes it
     assert report.postponed is not None

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
+import os
 import random
 import statistics
 import subprocess
@@ -38,14 +40,27 @@ from tests.bench.texts import texts
 
 MODEL, WIDTH = "text-embedding-3-small", 256
 ROUNDS = 5
+# Seconds a provider takes, requests at once (of which a part is kept for queries), texts a request. Each latency once
+# where latency is the limit, and once where this machine's processors are.
+DRAINS = [(0.02, 2, 25), (0.02, 4, 50), (0.2, 4, 50), (0.2, 11, 50)]
 
 
-# The provider in a process of its own: in ours its threads would hold the interpreter lock against us.
+# The provider in a process of its own: in ours its threads would hold the interpreter lock against us. Its vectors are
+# made beforehand, by place, so that it answers after the time that is asked for and not after its own work too.
 PROVIDER = """
-import sys
-from tests.openai_server import Fault, OpenAIServer
-server = OpenAIServer(int(sys.argv[1]))
-server.told = lambda _: Fault(delay=float(sys.argv[2]))
+import random, sys, time
+from tests.openai_server import OpenAIServer, in_base64
+width, latency = int(sys.argv[1]), float(sys.argv[2])
+rows = [[random.gauss(0, 1) for _ in range(width)] for _ in range(256)]
+shown = {"base64": [in_base64(row) for row in rows], "float": rows}
+class Quick(OpenAIServer):
+    def embeddings(self, request, fault):
+        known = shown[request.body.get("encoding_format", "float")]
+        data = [{"object": "embedding", "index": at, "embedding": known[at]} for at in range(len(request.texts))]
+        usage = {"prompt_tokens": 10 * len(data), "total_tokens": 10 * len(data)}
+        time.sleep(latency)
+        return {"object": "list", "data": data, "model": request.body["model"], "usage": usage}
+server = Quick(width)
 print(server.server_port, flush=True)
 sys.stdin.read()
 """
@@ -121,8 +136,10 @@ def drain(port: int, contents: Sequence[str], latency: float, at_once: int, size
         try:
             prepare_record(settings)
             with open_engine(settings) as engine:
-                engine.write("bench", Draft(content="warm"))  # the client's library takes a second to import
-                step(engine.embed_work(), Portion(tenant="bench", records=1))
+                # The client's library takes a second to import, and connections are made when they are first needed.
+                warm = [Draft(content=f"warm {number}") for number in range(4 * at_once * size)]
+                list(engine.write_many("bench", warm))
+                step(engine.embed_work(), Portion(tenant="bench", records=len(warm)))
                 list(engine.write_many("bench", [Draft(id=f"b{n}", content=text) for n, text in enumerate(contents)]))
                 spent = timed(lambda: step(engine.embed_work(), Portion(tenant="bench", records=len(contents))))
         finally:
@@ -159,6 +176,7 @@ def bare_rate(port: int, contents: Sequence[str], at_once: int, size: int) -> fl
 
 def main() -> None:
     """Measure both, and print them."""
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line a request, where somebody set logging up
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=4000)
     chosen = parser.parse_args()
@@ -166,9 +184,10 @@ def main() -> None:
     figures: dict[str, Any] = {"drain": []}
     with provider(0) as port:
         figures["overhead"] = overhead(port, contents, 100, 4)
-    for latency in (0.02, 0.2):
+    for latency, at_once, size in DRAINS:
         with provider(latency) as port:
-            figures["drain"].append(drain(port, contents, latency, 4, 50))
+            figures["drain"].append(drain(port, contents, latency, at_once, size))
+    figures["load_of_the_machine"] = round(os.getloadavg()[0], 1)
     print(json.dumps(figures, indent=2))
 
 

@@ -122,3 +122,51 @@ def test_commands_tell_what_it_would_cost_list_and_cancel(remember: Remember, pr
     assert run("run", "batch-lane").exit_code == 0
     assert json.loads(run("batch", "list", "--json").stdout) == []
     assert [one["state"] for one in json.loads(run("batch", "list", "--all", "--json").stdout)] == ["cancelled"]
+
+
+def reindex(**parameters: Any) -> Any:
+    """Run the reindex flow by batch jobs; the state it ends in."""
+    from flows.reindex import reindex as flow
+
+    return flow(model="text-embedding-3-small", dimensions=48, lane="batch", **parameters, return_state=True)
+
+
+def test_a_reindex_by_batch_jobs_ends_while_they_are_under_way_and_goes_on_when_run_again(
+    remember: Remember, provider: Batches
+) -> None:
+    remember("anna", 25)
+    embed()
+    provider.server.requests.clear()
+    state = reindex()
+    assert (state.is_completed(), state.message) == (True, "anna: waits for batch jobs")
+    assert reindex().message == "anna: waits for batch jobs"  # nothing is sent twice
+    assert embed().message == "completed"
+    assert len(provider.texts) == 25
+    provider.finish()
+    batch_lane()
+    state = reindex()
+    assert (state.is_completed(), state.message) == (True, "1 tenants: swapped")
+    assert {one.body["input"][0] for one in provider.server.requests if "input" in one.body} <= set(provider.texts)
+    with open_engine(load_settings()) as engine:
+        assert engine.search("anna", "memory 7 of anna", 1).found[0].memory.id == "m7"
+
+
+def test_a_reindex_by_batch_jobs_to_a_model_that_has_none_is_not_begun(remember: Remember) -> None:
+    from flows.reindex import reindex as flow
+
+    remember("anna", 3)
+    state = flow(model="wordllama", dimensions=64, lane="batch", return_state=True)
+    assert state.is_failed()
+    assert "not known to have batch jobs" in state.message
+    with open_engine(load_settings()) as engine:
+        assert [one.number for one in engine.generations(["anna"])] == [1]
+
+
+def test_the_dry_run_of_a_reindex_shows_what_both_lanes_cost(remember: Remember, provider: Batches) -> None:
+    remember("anna", 4)
+    asked = ["reindex", "--tenant", "anna", "--model", "text-embedding-3-small", "--dimensions", "48", "--dry-run"]
+    (estimate,) = json.loads(run(*asked, "--json").stdout)["tenants"]
+    assert estimate["batch_cost"] == pytest.approx(estimate["cost"] / 2) != 0
+    shown = run(*asked).stdout
+    assert "cost in batch jobs" in shown
+    assert "in batch jobs 0.0000 USD" in shown

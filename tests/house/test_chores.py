@@ -12,7 +12,8 @@ SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report"}
 MORE_TESTS = {
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed", "lifecycle_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
-    *(f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders", "engines")),
+    "embed_edited",
+    *(f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders", "engines", "by_jobs")),
 }
 
 

@@ -12,7 +12,7 @@ from core.assembly import Engine, open_engine
 from core.assembly.models import price_of
 from core.batch.embed import Portion, Report, step
 from core.doctor import examine
-from core.errors import Misconfigured
+from core.errors import Misconfigured, Unavailable
 from core.model.finding import Verdict
 from core.model.memory import Draft
 from core.settings import load_settings
@@ -24,6 +24,14 @@ ALL = Portion(tenant="t", records=10_000)
 
 @pytest.fixture
 def server() -> Iterator[OpenAIServer]:
+    started = OpenAIServer()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def fallback() -> Iterator[OpenAIServer]:
+    """Another server with the same model: another endpoint is another space."""
     started = OpenAIServer()
     yield started
     started.stop()
@@ -42,6 +50,7 @@ def chosen(server: OpenAIServer, database_url: str, valkey_url: str, tmp_path: P
         "embedding_url": f"http://127.0.0.1:{server.server_port}/v1",
         "embedding_api_key": KEY,
         "embed_workers": 1,
+        "retry_wait": 0,
     }
 
 
@@ -157,6 +166,34 @@ def test_an_answer_that_cannot_be_used_stores_nothing_and_marks_nothing_done(
     assert engine.safekeeping.index_health(["t"])[0].points == 0
 
 
+def put(value: Any) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Another embedding in the second row."""
+    return lambda rows: [row | {"embedding": value} if row["index"] == 1 else row for row in rows]
+
+
+BAD_ROWS = {
+    "all zeros": [0.0] * 64,
+    "NaN": [float("nan")] + [0.1] * 63,
+    "a null component": [None] + [0.1] * 63,
+    "null": None,
+    "wrong width": [0.1] * 63,
+}
+
+
+@pytest.mark.parametrize("value", BAD_ROWS.values(), ids=BAD_ROWS)
+def test_all_zeros_nan_a_null_component_and_a_wrong_width_are_refused_before_upsert(
+    engine: Engine, server: OpenAIServer, value: Any
+) -> None:
+    remember(engine, 5)
+    server.told = lambda body: Fault(rows=put(value)) if len(body["input"]) == 5 else None
+    report = drain(engine)
+    assert (report.embedded, list(report.set_aside)) == (4, ["m001"])
+    assert engine.index_health(["t"])[0].points == 4  # and no zeros in the place of the missing one
+    server.told = lambda _: None
+    assert list(engine.retry("t")) == ["m001"]
+    assert drain(engine).embedded == 1
+
+
 def test_answers_in_any_order_are_placed_by_index(engine: Engine, server: OpenAIServer) -> None:
     server.told = lambda body: Fault(rows=lambda rows: rows[::-1]) if len(body["input"]) > 1 else None
     for name, text in (("tea", "green tea"), ("car", "red car"), ("sea", "blue sea")):
@@ -205,3 +242,94 @@ def test_settings_that_cannot_be_are_refused_by_name(chosen: dict[str, Any], wro
     with pytest.raises(Misconfigured, match=named) as raised, open_engine(load_settings(**(chosen | wrong))):
         pass
     assert KEY not in str(raised.value)
+
+
+def test_a_vector_that_was_paid_for_and_could_not_be_written_is_not_paid_for_again(
+    engine: Engine, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> None:
+        raise Unavailable("the index is away")
+
+    remember(engine, 20)
+    with monkeypatch.context() as context:
+        context.setattr(engine._indexer._index, "upsert", fail)
+        assert drain(engine).postponed
+    paid = len(server.texts)
+    assert paid == 20
+    report = drain(engine)
+    assert (report.reused, report.embedded, len(server.texts)) == (20, 0, paid)
+    (day,) = engine.uses(1)
+    assert day.use.reused_texts == 20  # `memory costs` tells what that saved
+    assert (day.saved(price_of(day.provider, day.model)) or 0) > 0
+
+
+def test_a_text_that_is_deleted_and_comes_back_is_not_paid_for_again(engine: Engine, server: OpenAIServer) -> None:
+    engine.write("t", Draft(id="a", content="green tea"))
+    drain(engine)
+    engine.delete("t", "a")
+    drain(engine)
+    engine.write("t", Draft(id="b", content="green tea"))
+    assert drain(engine).reused == 1
+    assert server.texts == ["green tea"]
+
+
+def test_a_query_is_asked_once_also_without_a_cache(chosen: dict[str, Any], server: OpenAIServer) -> None:
+    with open_engine(load_settings(**(chosen | {"cache": False, "redis_url": None}))) as alone:
+        alone.write("t", Draft(id="tea", content="Ana prefers green tea"))
+        drain(alone)
+        before = len(server.requests)
+        for limit in (1, 2, 3):
+            assert alone.search("t", "green tea", limit).found
+        assert len(server.requests) == before + 1
+        alone.search("u", "green tea", 1)  # another tenant's: nothing of it is known
+        assert len(server.requests) == before + 1  # which has no index to search
+
+
+def test_a_fallback_provider_serves_only_a_tenant_whose_generation_was_built_with_it(
+    chosen: dict[str, Any], server: OpenAIServer, fallback: OpenAIServer
+) -> None:
+    second = {
+        "provider": "openai",
+        "model": chosen["embedding_model"],
+        "dimensions": 64,
+        "url": fallback.url,
+        "api_key": KEY,
+    }
+    on_second = chosen | {"embedding_url": fallback.url}
+    with open_engine(load_settings(**on_second)) as other:
+        other.write("u", Draft(id="tea", content="Bea prefers black tea"))
+        step(other.embed_work(), Portion(tenant="u", records=10))
+    with open_engine(load_settings(**(chosen | {"embedding_models": {"second": second}}))) as both:
+        both.write("t", Draft(id="tea", content="Ana prefers green tea"))
+        drain(both)
+        server.told = lambda _: Fault(reset=True)
+        both.write("t", Draft(id="car", content="the red car"))
+        both.write("u", Draft(id="car", content="the blue car"))
+        seen = len(fallback.texts)
+        assert drain(both).postponed  # the tenant's own provider is away: nobody else is asked
+        assert len(fallback.texts) == seen
+        assert step(both.embed_work(), Portion(tenant="u", records=10)).embedded == 1
+        assert both.search("u", "what is blue?", 1).degraded is None
+        assert fallback.texts[seen:] == ["the blue car", "what is blue?"]
+
+
+def test_a_query_never_falls_back_to_another_space(
+    chosen: dict[str, Any], server: OpenAIServer, fallback: OpenAIServer
+) -> None:
+    second = {
+        "provider": "openai",
+        "model": chosen["embedding_model"],
+        "dimensions": 64,
+        "url": fallback.url,
+        "api_key": KEY,
+    }
+    with open_engine(load_settings(**(chosen | {"embedding_models": {"second": second}}))) as both:
+        both.write("t", Draft(id="tea", content="Ana prefers green tea"))
+        drain(both)
+        for fault in (Fault(reset=True), Fault(status=503), Fault(status=401, body=error_body("invalid_api_key"))):
+            server.told = lambda _, fault=fault: fault
+            answer = both.search("t", f"tea of {fault.status} and {fault.reset}", 1)
+            assert [one.memory.id for one in answer.found] == ["tea"]  # by its words alone, and it says so
+            assert answer.degraded
+            assert [(leg.name, leg.problem is None) for leg in answer.legs] == [("vector", False), ("keyword", True)]
+        assert fallback.requests == []

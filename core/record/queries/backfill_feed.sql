@@ -1,6 +1,7 @@
 -- as: app
 -- The next page of one range into the outbox, and the cursor behind it: one statement, so that a page is fed or
--- it is not. Ranges others are feeding are left to them. What waits already is left as it is.
+-- it is not. Ranges others are feeding are left to them. What waits already is left as it is. With a `wait` the page is
+-- for batch jobs alone until that is over.
 WITH taken AS MATERIALIZED (
     -- No id is blank. What is written behind the last id from here on is written to this generation anyway.
     SELECT number, coalesce(cursor_id, after_id, '') AS behind,
@@ -21,8 +22,10 @@ WITH taken AS MATERIALIZED (
         LIMIT %(limit)s
     ) AS p
 ), fed AS (
-    INSERT INTO outbox (tenant, generation, memory_id, lane)
-    SELECT %(tenant)s, %(generation)s, id, %(lane)s::smallint FROM page WHERE indexed ORDER BY id
+    INSERT INTO outbox (tenant, generation, memory_id, lane, seq, ready_at, batch_fed, batch_seq, batch_until)
+    SELECT %(tenant)s, %(generation)s, id, %(lane)s::smallint, 1, coalesce(now() + %(wait)s::interval, now()),
+           %(wait)s::interval IS NOT NULL, CASE WHEN %(wait)s::interval IS NOT NULL THEN 1 END, now() + %(wait)s::interval
+    FROM page WHERE indexed ORDER BY id
     ON CONFLICT (tenant, generation, memory_id) DO NOTHING
 )
 UPDATE backfill_range r

@@ -1,6 +1,10 @@
 -- as: worker
--- Generations under construction nobody has driven for a while. One that passed its gate waits for a person.
-SELECT tenant, number
-FROM generation
-WHERE state = 'building' AND coalesce(runner_until, changed_at) <= now() - %(idle)s::interval
-ORDER BY tenant, number;
+-- Generations under construction nobody has driven for a while, nor has had in a batch job that may still end. One
+-- that passed its gate waits for a person.
+SELECT g.tenant, g.number
+FROM generation g
+WHERE g.state = 'building' AND coalesce(g.runner_until, g.changed_at) <= now() - %(idle)s::interval
+  AND NOT EXISTS (SELECT FROM batch_job j
+                  WHERE j.tenant = g.tenant AND j.generation = g.number
+                    AND coalesce(j.ended_at, least(j.deadline, now())) > now() - %(idle)s::interval)
+ORDER BY g.tenant, g.number;
