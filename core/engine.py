@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -130,7 +130,6 @@ class Engine:
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
-        self._index = stores.index
         today = partial(tokens_today, stores.database, stores.models.default.space)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 
@@ -154,9 +153,11 @@ class Engine:
         """Import a JSON Lines file; yields the running total. See `Ingest.lines`."""
         return self._ingest.lines(tenant, path)
 
-    def import_notes(self, tenant: str, root: Path, scope: str = DEFAULT_SCOPE) -> Iterator[Ingested]:
-        """Import a folder of Markdown notes; yields the running total. See `Ingest.notes`."""
-        return self._ingest.notes(tenant, root, scope)
+    def import_notes(
+        self, tenant: str, root: Path, scope: str = DEFAULT_SCOPE, only: Collection[Path] | None = None
+    ) -> Iterator[Ingested]:
+        """Import a folder of Markdown notes, or some of it; yields the running total. See `Ingest.notes`."""
+        return self._ingest.notes(tenant, root, scope, only)
 
     def get(self, tenant: str, memory_id: str) -> Memory:
         """One memory. Raises NotFound when it is deleted, expired or never was."""

@@ -35,6 +35,7 @@ PLACES = {
     "pydantic_settings": "core/settings.py",
     "typer": "deployments/*.py",
     "rich": "deployments/*.py",
+    "watchfiles": "deployments/commands_watch.py",
 }
 ONE_FILE = (
     "qdrant_edge",
