@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -58,6 +59,7 @@ from core.write.asked import admit_filters, admit_place, admit_query
 from core.write.chunks import ChunkLimits
 from core.write.gate import admit_id, admit_tenant
 from core.write.ingest import Ingest, Ingested
+from core.write.working import Scratch, WorkingMemory
 from core.write.writer import Writer, Written
 
 
@@ -92,6 +94,7 @@ class Stores:
     blobs: BlobStore
     locks: Locks
     loads: BulkLoads | None = None
+    scratch: Scratch | None = None
 
 
 class Engine:
@@ -103,16 +106,15 @@ class Engine:
     def __init__(self, settings: Settings, stores: Stores, new_id: Callable[[], str]) -> None:
         self.settings = settings
         self._kept_vectors = SnapshotVectors(stores.database, stores.blobs, time.monotonic)
-        siblings = SiblingVectors(stores.database, stores.index)
-        self._known: tuple[KnownVectors, ...] = (siblings, self._kept_vectors)
+        self._known: tuple[KnownVectors, ...] = (SiblingVectors(stores.database, stores.index), self._kept_vectors)
         self._outbox = Outbox(stores.database, settings.lease)
         self._writer = Writer(stores.database, stores.models.default.space, new_id)
         self._ingest = Ingest(stores.database, self._writer, ChunkLimits())
         self._indexer = Indexer(stores.database, self._outbox, stores.index, stores.models.of, known=self._known)
         self._jobs = BatchJobs(stores.database, settings.lease)
-        self._batches_of = stores.models.batches_of
-        self._cooling = stores.models.cooling
         self._stores = stores
+        kept, most = settings.working_kept, settings.working_entries
+        self.working = WorkingMemory(stores.scratch, self._writer, new_id, lambda: datetime.now(UTC), kept, most)
         self._reader = Reader(
             stores.database,
             stores.index,
@@ -123,8 +125,8 @@ class Engine:
             deadline=settings.search_deadline,
             threads=settings.search_threads,
             keep_answers=settings.search_answers_kept,
+            keep_queries=settings.search_queries_kept,
         )
-        self._loads = stores.loads
         self._index = stores.index
         self._models = stores.models
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
@@ -241,22 +243,22 @@ class Engine:
 
     def reindex_work(self) -> ReindexWork:
         """What the reindex chore works with."""
-        settings = self.settings
         gate = Gate(
             database=self._database,
             index=self._index,
             embedder_of=self._models.of,
             clock=time.perf_counter,
-            bounds=settings.gate_bounds,
+            bounds=self.settings.gate_bounds,
+            queries=self._reader.recent.queries,
         )
         return ReindexWork(
             index=self._index,
-            building=Building(self._database, settings.lease),
+            building=Building(self._database, self.settings.lease),
             backfill=Backfill(self._database),
             gate=gate,
             swapper=self._swapper,
-            loads=self._loads,
-            ahead=max(2, settings.embed_tasks) * settings.embed_portion,
+            loads=self._stores.loads,
+            ahead=max(2, self.settings.embed_tasks) * self.settings.embed_portion,
         )
 
     def rollback(self, tenant: str, *, force: bool = False) -> int:
@@ -307,7 +309,7 @@ class Engine:
             outbox=self._outbox,
             jobs=self._jobs,
             indexer=self._indexer,
-            batches_of=self._batches_of,
+            batches_of=self._models.batches_of,
             new_id=uuid.uuid4,
             wait=self.settings.batch_wait,
             budget=self._budget,
@@ -392,7 +394,7 @@ class Engine:
             batch=self.settings.embed_batch,
             workers=self.settings.embed_workers,
             retry_wait=self.settings.retry_wait,
-            loads=self._loads,
+            loads=self._stores.loads,
             budget=self._budget,
-            cooling=self._cooling,
+            cooling=self._models.cooling,
         )

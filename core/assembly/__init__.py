@@ -21,6 +21,7 @@ from core.assembly.stores import (
     open_index,
     prepare_record,
     redis_server,
+    scratch_of,
 )
 from core.engine import Engine, Stores
 from core.ports import BulkLoads
@@ -50,7 +51,14 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
         blobs = opened.enter_context(closing(LazyBlobs(lambda: open_blobs(settings))))
         locks = NoLocks() if server is None else locks_of(server)
         stores = Stores(
-            database=database, index=index, cache=cache, models=models, blobs=blobs, locks=locks, loads=loads
+            database=database,
+            index=index,
+            cache=cache,
+            models=models,
+            blobs=blobs,
+            locks=locks,
+            loads=loads,
+            scratch=scratch_of(server),
         )
         yield opened.enter_context(closing(Engine(settings, stores, lambda: f"mem_{ULID()}")))
 

@@ -14,6 +14,7 @@ from core.ports import Cache, Embedder, VectorIndex
 from core.read.answers import Answers
 from core.read.legs import KeywordLeg, Legs, VectorLeg
 from core.read.rates import Rates
+from core.read.recent import RecentQueries
 from core.read.search import Search, Wanted
 from core.read.standing import Standings
 from core.record import memories
@@ -29,7 +30,7 @@ class Reader:
     """Reads memories of any tenant. Thread-safe; close it once. `clock` tells time that passes.
 
     `ranking` is how a search ranks unless it says otherwise; both legs have `deadline` together; answers are
-    kept for `keep_answers`.
+    kept for `keep_answers`, what was asked for `keep_queries`.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -43,10 +44,12 @@ class Reader:
         deadline: timedelta = DEADLINE,
         threads: int = THREADS,
         keep_answers: timedelta = timedelta(0),
+        keep_queries: timedelta = timedelta(0),
     ) -> None:
         self._database = database
         self._ranking = ranking
         self.rates = Rates(cache)
+        self.recent = RecentQueries(cache, keep_queries)
         vector = VectorLeg(index, cache, embedder_of, self.rates)
         self._legs = Legs(vector, KeywordLeg(database, Frequencies()), deadline, threads, clock)
         answers = Answers(cache, keep_answers, self.rates)
@@ -91,6 +94,7 @@ class Reader:
         `around` asks for passages of so many memories on each side of a hit. See `Search.search`.
         """
         chosen = ranking or self._ranking
+        self.recent.note(tenant, text)
         return self._search.search(
             Wanted(
                 tenant=tenant,
@@ -107,3 +111,4 @@ class Reader:
         """End the threads of the legs and tell the cache what was counted."""
         self._legs.close()
         self.rates.tell()
+        self.recent.close()
