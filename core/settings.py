@@ -143,6 +143,10 @@ class Settings(BaseSettings):
         timedelta(seconds=10), gt=timedelta(0), description="How long to wait for an index folder another process holds"
     )
 
+    index_open: int = Field(
+        64, ge=1, le=1000, description="Embedded index folders one process keeps open; each takes 8 threads"
+    )
+
     search_profile: Literal["conversations", "plain"] = Field(
         "conversations", description="How searches rank: with what conversations know, or each record alone"
     )
@@ -166,7 +170,15 @@ class Settings(BaseSettings):
     )
     search_deadline: Span = Field(timedelta(seconds=10), gt=timedelta(0), description="For both legs of a search")
     search_threads: int = Field(8, ge=2, le=128, description="Legs of searches under way at once in one process")
+    search_queries_kept: Span = Field(
+        timedelta(days=1), ge=timedelta(0), description="What was asked, to judge a new index by; 0: not kept"
+    )
     search_answers_kept: Span = Field(timedelta(seconds=10), ge=timedelta(0), description="0: answers are not kept")
+
+    working_kept: Span = Field(
+        timedelta(days=1), gt=timedelta(0), description="How long a working memory stays after its last entry"
+    )
+    working_entries: int = Field(1000, ge=1, le=2000, description="Entries of a working memory at the most")
 
     lease: Span = Field(
         timedelta(seconds=60), ge=timedelta(seconds=1), description="How long a claimed batch is kept from others"

@@ -29,6 +29,7 @@ from deployments import (
     commands_run,
     commands_set_aside,
     commands_snapshot,
+    commands_watch,
 )
 from deployments.output import Exit, hint, report_error, report_json_error
 
@@ -41,6 +42,7 @@ INTERRUPTED = {
     "reindex": "Nothing is lost; run the same `memory reindex` again to go on.",
     "recover": "Nothing is lost; run `memory recover` again to go on.",
     "run": "Nothing is lost; run `memory run nightly` again to go on.",
+    "watch": "What was imported is kept; `memory watch` goes on from there.",
 }
 
 # The base of all errors of wrong use. Typer brings its own copy of click or uses click itself, by version.
@@ -117,6 +119,7 @@ aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken ou
 
 app.command("init")(commands_home.init)
 app.command("import")(commands_import.import_path)
+app.command("watch")(commands_watch.watch)
 app.command("add")(commands_memories.add)
 app.command("get")(commands_memories.get)
 app.command("list")(commands_memories.list_memories)

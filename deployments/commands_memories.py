@@ -138,6 +138,7 @@ def search(  # noqa: PLR0913, PLR0917  one parameter an option
         list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Must have this label; may be repeated.")
     ] = None,
     tier: Annotated[str | None, typer.Option(metavar="TIER", help="warm, cold or archive.")] = None,
+    min_score: Annotated[float | None, typer.Option(metavar="SCORE", help="Leave out what scores less.")] = None,
     around: Annotated[int, typer.Option(min=0, max=20, help="Show so many memories on each side of a hit.")] = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
     as_json: options.AsJson = False,
@@ -148,6 +149,7 @@ def search(  # noqa: PLR0913, PLR0917  one parameter an option
     Examples:
       memory search "when does Ana have time?" --tenant clinic
       memory search "deploy rules" --tenant studio --type decision --since 2026-05-01 --json
+      memory search "the consent sheet" --tenant clinic --around 2 --explain
     """
     filters = Filters(
         scope=scope,
@@ -166,7 +168,7 @@ def search(  # noqa: PLR0913, PLR0917  one parameter an option
     )
     question = sys.stdin.read() if text == "-" else text
     with open_engine(load_settings()) as engine:
-        answer = engine.search(tenant, question, limit, filters, around=around)
+        answer = engine.search(tenant, question, limit, filters, around=around, min_score=min_score)
     if as_json:
         show_json(answer_as_dict(answer))
         return

@@ -51,6 +51,12 @@ def show_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, default=_plain, ensure_ascii=False, indent=2) + "\n")
 
 
+def show_json_line(value: object) -> None:
+    """One JSON document on a line of its own, at once: for commands that go on."""
+    sys.stdout.write(json.dumps(value, default=_plain, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table for people; numbers stand to the right, and a last column that is too long is cut."""
     lines = [list(row) for row in rows]

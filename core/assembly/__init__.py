@@ -24,6 +24,7 @@ from core.assembly.stores import (
     prepare_record,
     receipt_key,
     redis_server,
+    scratch_of,
 )
 from core.engine import Engine, Stores
 from core.ports import BulkLoads
@@ -61,6 +62,7 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
             keys=open_keys(settings),
             receipt_key=receipt_key(settings),
             loads=loads,
+            scratch=scratch_of(server),
         )
         yield opened.enter_context(closing(Engine(settings, stores, lambda: f"mem_{ULID()}")))
 

@@ -9,12 +9,14 @@ from core.adapters.embedded_postgres import start_postgres, stop_postgres
 from core.adapters.embedded_valkey import start_valkey, stop_valkey
 from core.adapters.qdrant_edge import EdgeIndex
 from core.adapters.redis_locks import RedisLocks
+from core.adapters.redis_scratch import RedisScratch
 from core.adapters.redis_server import RedisServer
 from core.errors import EngineError, Misconfigured
 from core.ports import BlobStore, KeyProvider, Locks, VectorIndex
 from core.record.database import Limits
 from core.record.migrate import migrate
 from core.settings import Settings
+from core.write.working import Scratch
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +26,7 @@ CACHE_PREFIX = "memory:"
 def open_index(settings: Settings) -> VectorIndex:
     """The vector index the settings name; nothing is connected yet. Raises Misconfigured."""
     if settings.qdrant_url is None:
-        return EdgeIndex(settings.home / "vectors", wait=settings.index_wait)
+        return EdgeIndex(settings.home / "vectors", wait=settings.index_wait, keep_open=settings.index_open)
     # Importing its client takes most of a second, which an embedded engine does not need to wait.
     from core.adapters.qdrant_requests import QdrantOptions
     from core.adapters.qdrant_server import QdrantIndex
@@ -94,6 +96,11 @@ def receipt_key(settings: Settings) -> bytes | None:
 def locks_of(server: RedisServer) -> Locks:
     """The locks on the cache's server."""
     return RedisLocks(server, prefix=f"{CACHE_PREFIX}lock:")
+
+
+def scratch_of(server: RedisServer | None) -> Scratch | None:
+    """The working memories on the cache's server; None: there is no server."""
+    return None if server is None else RedisScratch(server, prefix=f"{CACHE_PREFIX}work:")
 
 
 def redis_server(settings: Settings) -> RedisServer | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ from core.write.asked import admit_filters, admit_place, admit_query
 from core.write.chunks import ChunkLimits
 from core.write.gate import admit_id, admit_tenant
 from core.write.ingest import Ingest, Ingested
+from core.write.working import WorkingMemory
 from core.write.writer import Writer, Written
 
 __all__ = ["Engine", "Models", "Stores"]
@@ -72,8 +74,7 @@ class Engine:
     def __init__(self, settings: Settings, stores: Stores, new_id: Callable[[], str]) -> None:
         self.settings = settings
         self._kept_vectors = SnapshotVectors(stores.database, stores.blobs, time.monotonic)
-        siblings = SiblingVectors(stores.database, stores.index)
-        self._known: tuple[KnownVectors, ...] = (siblings, self._kept_vectors)
+        self._known: tuple[KnownVectors, ...] = (SiblingVectors(stores.database, stores.index), self._kept_vectors)
         recent = RecentVectors(settings.embedding_recent_bytes, time.monotonic)
         self._outbox = Outbox(stores.database, settings.lease)
         vault = Vault(stores.database, stores.keys, Chance(lambda: uuid.uuid4().hex, os.urandom, time.monotonic))
@@ -92,9 +93,9 @@ class Engine:
             opened=contents.whole,
         )
         self._jobs = BatchJobs(stores.database, settings.lease)
-        self._batches_of = stores.models.batches_of
-        self._cooling = stores.models.cooling
         self._stores = stores
+        kept, most = settings.working_kept, settings.working_entries
+        self.working = WorkingMemory(stores.scratch, self._writer, new_id, lambda: datetime.now(UTC), kept, most)
         self._reader = Reader(
             stores.database,
             stores.index,
@@ -106,16 +107,16 @@ class Engine:
             threads=settings.search_threads,
             keep_answers=settings.search_answers_kept,
             rehydrate=Rehydrate(contents, self._access),
-            recent=recent,
+            recent_vectors=recent,
+            keep_queries=settings.search_queries_kept,
         )
         self.safekeeping = Safekeeping(settings, stores, self._kept_vectors)
         self.lifecycle = Lifecycle(settings, stores, contents, self._writer, self.safekeeping)
-        self._loads = stores.loads
+        self._index = stores.index
         self._models = stores.models
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
-        self._index = stores.index
         today = partial(tokens_today, stores.database)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 
@@ -139,9 +140,11 @@ class Engine:
         """Import a JSON Lines file; yields the running total. See `Ingest.lines`."""
         return self._ingest.lines(tenant, path)
 
-    def import_notes(self, tenant: str, root: Path, scope: str = DEFAULT_SCOPE) -> Iterator[Ingested]:
-        """Import a folder of Markdown notes; yields the running total. See `Ingest.notes`."""
-        return self._ingest.notes(tenant, root, scope)
+    def import_notes(
+        self, tenant: str, root: Path, scope: str = DEFAULT_SCOPE, only: Collection[Path] | None = None
+    ) -> Iterator[Ingested]:
+        """Import a folder of Markdown notes, or some of it; yields the running total. See `Ingest.notes`."""
+        return self._ingest.notes(tenant, root, scope, only)
 
     def get(self, tenant: str, memory_id: str) -> Memory:
         """One memory. Raises NotFound when it is deleted, expired or never was."""
@@ -224,23 +227,23 @@ class Engine:
 
     def reindex_work(self) -> ReindexWork:
         """What the reindex chore works with."""
-        settings = self.settings
         gate = Gate(
             database=self._database,
             index=self._index,
             embedder_of=self._models.of,
             clock=time.perf_counter,
-            bounds=settings.gate_bounds,
+            bounds=self.settings.gate_bounds,
+            queries=self._reader.recent.queries,
             opened=self._opened,
         )
         return ReindexWork(
             index=self._index,
-            building=Building(self._database, settings.lease),
+            building=Building(self._database, self.settings.lease),
             backfill=Backfill(self._database),
             gate=gate,
             swapper=self._swapper,
-            loads=self._loads,
-            ahead=max(2, settings.embed_tasks) * settings.embed_portion,
+            loads=self._stores.loads,
+            ahead=max(2, self.settings.embed_tasks) * self.settings.embed_portion,
         )
 
     def rollback(self, tenant: str, *, force: bool = False) -> int:
@@ -294,7 +297,7 @@ class Engine:
             outbox=self._outbox,
             jobs=self._jobs,
             indexer=self._indexer,
-            batches_of=self._batches_of,
+            batches_of=self._models.batches_of,
             new_id=uuid.uuid4,
             wait=self.settings.batch_wait,
             budget=self._budget,
@@ -327,7 +330,7 @@ class Engine:
             batch=self.settings.embed_batch,
             workers=self.settings.embed_workers,
             retry_wait=self.settings.retry_wait,
-            loads=self._loads,
+            loads=self._stores.loads,
             budget=self._budget,
-            cooling=self._cooling,
+            cooling=self._models.cooling,
         )

@@ -8,6 +8,7 @@ from typing import Protocol
 from core.model.space import EmbeddingSpace
 from core.ports import BatchEmbedder, BlobStore, BulkLoads, Cache, Embedder, KeyProvider, Locks, VectorIndex
 from core.record.database import Database
+from core.write.working import Scratch
 
 
 class Models(Protocol):
@@ -43,3 +44,4 @@ class Stores:
     keys: KeyProvider | None = None
     receipt_key: bytes | None = None
     loads: BulkLoads | None = None
+    scratch: Scratch | None = None

@@ -2,7 +2,8 @@
 
 Widths are folded (NFKC), then case and accents. A word gives itself and, beside it, its stem in the text's
 language. Runs of Chinese, Japanese and Korean characters give bigrams (and single Han characters), runs of
-Thai and other scripts without spaces trigrams. Stop words are left out unless they stand as names do.
+Thai and other scripts without spaces trigrams. Stop words are left out unless they stand as names do; a
+sentence of Chinese, Japanese or Korean is asked without the grams that are made of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ TERMS_EDITION = 1
 MAX_TERM = 64
 # How much a word itself counts in a query beside its stem.
 EXACT_WEIGHT = 0.25
+# More words or grams than this are no phrase.
+PHRASE = 6
 
 _CJK = "\u3005\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U0003ffff"
 _UNSPACED = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0eff\u0f00-\u0fbc\u1000-\u1049\u1050-\u109f\u1780-\u17d3"
@@ -30,6 +33,8 @@ _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u096
 _LETTERS = rf"(?:(?![{_CJK}{_UNSPACED}_])[\w{_MARKS}])"
 _TOKEN = re.compile(rf"(?P<cjk>[{_CJK}]+)|(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}+(?:['’]{_LETTERS}+)*")
 _HAN = re.compile("[\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff]")
+_HANGUL = re.compile("[\uac00-\ud7a3]")
 _ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+")
 _SENTENCE_END = re.compile(r"(?:^|[.!?:;…。！？\n\"“”«»()\[\]*#>|—–-])\s*$")
 _BEFORE = 4  # characters before a word in which the end of a sentence is looked for
@@ -61,6 +66,8 @@ def terms_asked(text: str, language: str | None = None) -> dict[str, float]:
     """
     asked: dict[str, float] = {}
     tokens = list(_tokens(text, language, single=False))
+    if len(tokens) > PHRASE:  # a phrase is looked for as it stands, a sentence by what it is about
+        tokens = _telling(tokens, text) or tokens
     tokens = tokens or list(_tokens(text, language, single=False, keep_stops=True))
     for exact, *others in tokens:
         weights = {exact: 1.0} if not others else {others[0]: 1.0, exact: EXACT_WEIGHT}
@@ -109,6 +116,12 @@ def _grams(run: str, *, single: bool) -> Iterator[tuple[str, ...]]:
     yield from ((left + right,) for left, right in pairwise(run))
     if single:  # so that a character asked for alone is found
         yield from ((character,) for character in _HAN.findall(run))
+
+
+def _telling(tokens: list[tuple[str, ...]], text: str) -> list[tuple[str, ...]]:
+    """The tokens without grams that are stop words, or made of them, in the language of the text's characters."""
+    stops = stop_words("ko" if _HANGUL.search(text) else "ja" if _KANA.search(text) else "zh")
+    return [one for one in tokens if one[0] not in stops and not all(character in stops for character in one[0])]
 
 
 def _cut(run: str, size: int) -> Iterator[str]:

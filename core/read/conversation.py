@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from core.model.query import Filters, Parts
 from core.model.ranking import Ranking
@@ -22,6 +22,7 @@ REACH = 2  # how far a hit lends: whole to the next, half to the one after
 LENDERS = 50  # the best hits: what little the others could lend is not worth looking for
 ARCHIVED = "archive"
 ALONE = "alone"
+NOTHING = Parts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,55 +33,94 @@ class Ranked:
     parts: Mapping[uuid.UUID, Parts]
 
 
+@dataclass(slots=True)
+class _Gain:
+    """What a record's conversation adds to its score. Plain numbers: a search has hundreds of them."""
+
+    known: Candidate
+    parts: Parts
+    merged: float
+    neighbours: float = 0.0
+    session: float = 0.0
+    speaker: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The score with all that is added, in the order `Parts.total` adds it."""
+        return self.merged + self.neighbours + self.session + self.speaker
+
+
+Gains = dict[uuid.UUID, _Gain]
+
+
 def with_conversation(
     session: Session, tenant: str, hits: Ranked, asked: Asked | None, filters: Filters, ranking: Ranking, text: str
 ) -> Ranked:
     """The hits, and what stands beside them, with what their conversations add."""
-    known, parts = dict(hits.known), dict(hits.parts)
+    gains = {point: _Gain(hits.known[point], one, one.merged) for point, one in hits.parts.items()}
     if ranking.neighbours > 0:
-        lenders = sorted(
-            (one for one in known.values() if one.tier != ARCHIVED),
-            key=lambda one: (-parts[one.point].merged, one.point),
-        )[:LENDERS]
-        near = beside(session, tenant, lenders, REACH)
-        found = candidates(session, tenant, sorted({one.beside for one in near} - known.keys()), filters)
-        known |= {point: one for point, one in found.items() if one.tier != ARCHIVED}
-        for point, share in lent(near, {one.point: parts[one.point].merged for one in lenders}).items():
-            if point in known and known[point].tier != ARCHIVED:
-                strength = ranking.neighbours * _part(known[point], ranking)
-                parts[point] = replace(parts.get(point, Parts()), neighbours=strength * share)
-        known = {point: one for point, one in known.items() if point in parts}
+        _neighbours(session, tenant, gains, filters, ranking)
     if ranking.session > 0 and asked is not None:
-        threads = {one.thread for one in known.values() if one.thread is not None}
+        threads = {one.known.thread for one in gains.values() if one.known.thread is not None}
         scores = thread_scores(session, tenant, asked, sorted(threads), filters)
         best = max(scores.values(), default=0.0)
-        for point, one in known.items():
-            if best > 0 and one.thread in scores:
-                strength = ranking.session * _part(one, ranking)
-                parts[point] = replace(parts[point], session=strength * scores[one.thread] / best)
+        for one in gains.values() if best > 0 else ():
+            if one.known.thread in scores:
+                strength = ranking.session * _part(one.known, ranking)
+                one.session = strength * scores[one.known.thread] / best
     if ranking.speaker > 0:
-        named = Naming(text).named({one.speaker for one in known.values()})
-        for point, one in known.items():
-            if one.speaker in named:
-                parts[point] = replace(parts[point], speaker=ranking.speaker)
-    return Ranked(known, _fair(known, parts))
+        named = Naming(text).named({one.known.speaker for one in gains.values()})
+        for one in gains.values() if named else ():
+            one.speaker = ranking.speaker * (one.known.speaker in named)
+    known = {point: one.known for point, one in gains.items()}
+    return Ranked(known, _parts(gains))
 
 
-def _fair(known: Mapping[uuid.UUID, Candidate], parts: Mapping[uuid.UUID, Parts]) -> dict[uuid.UUID, Parts]:
+def _neighbours(session: Session, tenant: str, gains: Gains, filters: Filters, ranking: Ranking) -> None:
+    """Note what the best hits lend, also to those that enter that way."""
+    lenders = sorted(
+        (one for one in gains.values() if one.known.tier != ARCHIVED), key=lambda one: (-one.merged, one.known.point)
+    )[:LENDERS]
+    near = beside(session, tenant, [one.known for one in lenders], REACH)
+    shares = lent(near, {one.known.point: one.merged for one in lenders})
+    entered = candidates(session, tenant, [point for point in shares if point not in gains], filters)
+    gains |= {point: _Gain(one, NOTHING, 0.0) for point, one in entered.items() if one.tier != ARCHIVED}
+    for point, share in shares.items():
+        one = gains.get(point)
+        if one is not None and one.known.tier != ARCHIVED:
+            one.neighbours = ranking.neighbours * _part(one.known, ranking) * share
+
+
+def _parts(gains: Gains) -> dict[uuid.UUID, Parts]:
     """The parts, scaled so that the best turn is worth what the best turn was without any gain; and so for notes.
 
     Else every turn would overtake what stands alone, merely for having neighbours.
     """
-    kinds: dict[str, list[uuid.UUID]] = defaultdict(list)
-    for point, one in known.items():
-        kinds[_kind(one)].append(point)
-    scaled = dict(parts)
-    for kind, points in kinds.items():
-        before = max(parts[point].merged for point in points)
-        after = max(parts[point].total for point in points)
-        if kind != ALONE and 0 < before < after:
-            scaled |= {point: replace(parts[point], scale=before / after) for point in points}
-    return scaled
+    kinds: dict[str, list[_Gain]] = defaultdict(list)
+    for one in gains.values():
+        kinds[_kind(one.known)].append(one)
+    scales: dict[str, float] = {}
+    for kind, members in kinds.items():
+        before = max(one.merged for one in members)
+        after = max(one.total for one in members)
+        scales[kind] = before / after if kind != ALONE and 0 < before < after else 1.0
+    return {point: _explained(one, scales[_kind(one.known)]) for point, one in gains.items()}
+
+
+def _explained(one: _Gain, scale: float) -> Parts:
+    if scale == 1 and one.total == one.merged:
+        return one.parts
+    return Parts(
+        cosine=one.parts.cosine,
+        bm25=one.parts.bm25,
+        vector=one.parts.vector,
+        keyword=one.parts.keyword,
+        decay=one.parts.decay,
+        neighbours=one.neighbours,
+        session=one.session,
+        speaker=one.speaker,
+        scale=scale,
+    )
 
 
 def _kind(known: Candidate) -> str:
@@ -94,10 +134,9 @@ def _part(known: Candidate, ranking: Ranking) -> float:
     return 1.0 if known.is_turn else ranking.notes
 
 
-def lent(near: list[Beside], merged: Mapping[uuid.UUID, float]) -> dict[uuid.UUID, float]:
+def lent(near: Sequence[Beside], merged: Mapping[uuid.UUID, float]) -> dict[uuid.UUID, float]:
     """What each point is lent by those it stands beside: their merged scores, half of it from the one after next."""
     shares: dict[uuid.UUID, float] = defaultdict(float)
-    # In an order of its own: floats added in another give another sum.
-    for one in sorted(near, key=lambda one: (one.beside, one.point)):
+    for one in near:  # in an order of its own: floats added in another give another sum
         shares[one.beside] += merged[one.point] / abs(one.distance)
     return dict(shares)

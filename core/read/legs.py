@@ -161,11 +161,12 @@ class Legs:
         until = self._clock() + self._deadline
         pool = self._opened()
         jobs: dict[str, Future[LegHits]] = {}
-        if VECTOR in limits and generation is not None:
-            jobs[VECTOR] = pool.submit(self._vector, question, generation, limits[VECTOR])
+        # The keyword leg first: the database works on it while an index in this process holds the interpreter.
         if KEYWORD in limits:
             jobs[KEYWORD] = pool.submit(self._keyword, question, limits[KEYWORD])
-        return {name: self._ended(name, job, until) for name, job in jobs.items()}
+        if VECTOR in limits and generation is not None:
+            jobs[VECTOR] = pool.submit(self._vector, question, generation, limits[VECTOR])
+        return {name: self._ended(name, jobs[name], until) for name in limits if name in jobs}
 
     def close(self) -> None:
         """End the threads; calls under way end by their own time limits."""

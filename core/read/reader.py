@@ -15,6 +15,7 @@ from core.ports import Cache, Embedder, VectorIndex
 from core.read.answers import Answers
 from core.read.legs import KeywordLeg, Legs, VectorLeg
 from core.read.rates import Rates
+from core.read.recent import RecentQueries
 from core.read.rehydrate import Rehydrate
 from core.read.search import Search, Wanted
 from core.read.standing import Standings
@@ -31,7 +32,7 @@ class Reader:
     """Reads memories of any tenant. Thread-safe; close it once. `clock` tells time that passes.
 
     `ranking` is how a search ranks unless it says otherwise; both legs have `deadline` together; answers are
-    kept for `keep_answers`, vectors of queries in `recent` too.
+    kept for `keep_answers`, what was asked for `keep_queries`; vectors of queries in `recent_vectors` too.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -46,13 +47,15 @@ class Reader:
         threads: int = THREADS,
         keep_answers: timedelta = timedelta(0),
         rehydrate: Rehydrate | None = None,
-        recent: RecentVectors | None = None,
+        recent_vectors: RecentVectors | None = None,
+        keep_queries: timedelta = timedelta(0),
     ) -> None:
         self._rehydrate = rehydrate
         self._database = database
         self._ranking = ranking
         self.rates = Rates(cache)
-        vector = VectorLeg(index, cache, embedder_of, self.rates, recent)
+        self.recent = RecentQueries(cache, keep_queries)
+        vector = VectorLeg(index, cache, embedder_of, self.rates, recent_vectors)
         self._legs = Legs(vector, KeywordLeg(database, Frequencies()), deadline, threads, clock)
         answers = Answers(cache, keep_answers, self.rates)
         self._search = Search(database, self._legs, Standings(database, clock), answers, clock, rehydrate)
@@ -101,6 +104,7 @@ class Reader:
         `around` asks for passages of so many memories on each side of a hit. See `Search.search`.
         """
         chosen = ranking or self._ranking
+        self.recent.note(tenant, text)
         return self._search.search(
             Wanted(
                 tenant=tenant,
@@ -117,3 +121,4 @@ class Reader:
         """End the threads of the legs and tell the cache what was counted."""
         self._legs.close()
         self.rates.tell()
+        self.recent.close()

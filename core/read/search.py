@@ -26,7 +26,7 @@ from core.read.rehydrate import Rehydrate
 from core.read.standing import Standing, Standings
 from core.record import memories
 from core.record.candidates import Candidate, candidates, change_mark
-from core.record.database import Database
+from core.record.database import Database, Session
 
 # A leg whose hits are mostly gone is asked again for twice as many, until enough are alive: at most this many.
 POOL = 2048
@@ -102,52 +102,51 @@ class Search:
         if kept is None or standing.generation is None:
             return None
         scored = dict(zip(kept.points, zip(kept.scores, kept.parts, strict=True), strict=True))
-        found = self._read(wanted, list(kept.points), {point: parts for point, (_, parts) in scored.items()})
+        parts = {point: one for point, (_, one) in scored.items()}
+        with self._database.tenant(wanted.tenant) as session:
+            found = self._read(session, wanted, list(kept.points), parts)
         if len(found) < len(kept.points):
             return None
         found = [replace(one, score=scored[one.memory.embedding_id][0]) for one in found]
         return Answer(found=tuple(found), generation=standing.generation.number, cached=True)
 
     def _searched(self, wanted: Wanted, standing: Standing) -> Answer:
-        generation, hits, known, behind = self._hits(wanted, standing)
-        ranked = self._ranked(wanted, hits, known, standing)
-        best = max((parts.bm25 or 0.0 for parts in ranked.parts.values()), default=0.0)
-        order = [
-            point
-            for point in sorted(ranked.parts, key=lambda one: _sooner(ranked.known[one], ranked.parts[one]))
-            if stands(ranked.parts[point], best, wanted.ranking)
-            and (wanted.min_score is None or ranked.parts[point].total >= wanted.min_score)
-        ]
-        order, undiverse = self._diverse(wanted, generation, hits, order, ranked)
-        found = self._read(wanted, order, ranked.parts)
-        legs = tuple(one.leg for one in hits.values())
-        problems = [one.leg.problem for one in hits.values() if one.leg.problem] + [behind, undiverse]
-        degraded = "; ".join(filter(None, problems)) or None
-        return Answer(found=tuple(found), generation=generation.number, degraded=degraded, legs=legs)
-
-    def _hits(
-        self, wanted: Wanted, standing: Standing
-    ) -> tuple[Generation, dict[str, LegHits], dict[uuid.UUID, Candidate], str | None]:
-        """Each leg's hits, enough of them alive or the leg dry; the records behind them; what is wrong with that."""
         limits = dict.fromkeys(_legs_of(wanted.ranking), wanted.ranking.candidates(wanted.limit))
         hits: dict[str, LegHits] = {}
         missing = dict(limits)
-        while True:
+        while True:  # until enough hits of each leg are alive, or the leg is dry
             standing, new = self._asked(wanted, standing, missing)
             hits = {name: new.get(name) or hits[name] for name in limits}
             points = sorted({point for one in hits.values() for point in one.scores})
             with self._database.tenant(wanted.tenant) as session:
                 known = candidates(session, wanted.tenant, points, wanted.filters)
-            short = [
-                name
-                for name, one in hits.items()
-                if one.more and len(one.scores.keys() & known.keys()) < min(wanted.limit, limits[name])
-            ]
-            missing = {name: min(2 * limits[name], POOL) for name in short if limits[name] < POOL}
+                short = [
+                    name
+                    for name, one in hits.items()
+                    if one.more and len(one.scores.keys() & known.keys()) < min(wanted.limit, limits[name])
+                ]
+                missing = {name: min(2 * limits[name], POOL) for name in short if limits[name] < POOL}
+                if not missing:
+                    ranked = self._ranked(session, wanted, hits, known, standing)
+                    order = _order(ranked, wanted)
+                    # Several statements, each of which sees the record as it is then; none waits for another store.
+                    found = None if _diversifies(wanted, hits) else self._read(session, wanted, order, ranked.parts)
             if not missing:
-                assert standing.generation is not None  # noqa: S101  it was there when the search began
-                return standing.generation, hits, known, TOO_FAR_BEHIND if short else None
+                break
             limits |= missing
+        assert standing.generation is not None  # noqa: S101  it was there when the search began
+        undiverse: str | None = None
+        if found is None:
+            order, undiverse = self._diverse(wanted, standing.generation, order, ranked)
+            with self._database.tenant(wanted.tenant) as session:
+                found = self._read(session, wanted, order, ranked.parts)
+        problems = [one.leg.problem for one in hits.values()] + [TOO_FAR_BEHIND if short else None, undiverse]
+        return Answer(
+            found=tuple(found),
+            generation=standing.generation.number,
+            degraded="; ".join(filter(None, problems)) or None,
+            legs=tuple(one.leg for one in hits.values()),
+        )
 
     def _asked(self, wanted: Wanted, standing: Standing, limits: dict[str, int]) -> tuple[Standing, dict[str, LegHits]]:
         """The hits of these legs. A collection that is gone was dropped after a swap: the record is asked once more."""
@@ -170,7 +169,12 @@ class Search:
         )
 
     def _ranked(
-        self, wanted: Wanted, hits: dict[str, LegHits], known: dict[uuid.UUID, Candidate], standing: Standing
+        self,
+        session: Session,
+        wanted: Wanted,
+        hits: dict[str, LegHits],
+        known: dict[uuid.UUID, Candidate],
+        standing: Standing,
     ) -> Ranked:
         scores = {
             name: {point: score for point, score in one.scores.items() if point in known} if one.ran else None
@@ -184,20 +188,16 @@ class Search:
         if not ranking.looks_around or not parts:
             return ranked
         asked = hits[KEYWORD].asked if KEYWORD in hits else None
-        with self._database.tenant(wanted.tenant) as session:
-            return with_conversation(session, wanted.tenant, ranked, asked, wanted.filters, ranking, wanted.text)
+        return with_conversation(session, wanted.tenant, ranked, asked, wanted.filters, ranking, wanted.text)
 
     def _diverse(
         self,
         wanted: Wanted,
         generation: Generation,
-        hits: dict[str, LegHits],
         order: list[uuid.UUID],
         ranked: Ranked,
     ) -> tuple[list[uuid.UUID], str | None]:
         """The order with what repeats a better one moved down, and why that could not be done."""
-        if wanted.ranking.mmr >= 1 or VECTOR not in hits or not hits[VECTOR].ran:
-            return order, None
         head = order[: wanted.ranking.candidates(wanted.limit)]
         try:
             vectors = self._legs.vector.vectors(generation, head)
@@ -207,13 +207,14 @@ class Search:
         chosen = diverse([ranked.parts[point].total for point in head], known, wanted.ranking.mmr, len(head))
         return [head[index] for index in chosen] + order[len(head) :], None
 
-    def _read(self, wanted: Wanted, order: Sequence[uuid.UUID], parts: Mapping[uuid.UUID, Parts]) -> list[Found]:
+    def _read(
+        self, session: Session, wanted: Wanted, order: Sequence[uuid.UUID], parts: Mapping[uuid.UUID, Parts]
+    ) -> list[Found]:
         """The first `limit` records of an order that are alive and meet the filters now."""
         found: list[Found] = []
         for start in range(0, len(order), wanted.limit):
             piece = order[start : start + wanted.limit]
-            with self._database.tenant(wanted.tenant) as session:
-                records = memories.fetch_points(session, wanted.tenant, piece)
+            records = memories.fetch_points(session, wanted.tenant, piece)
             found += [
                 Found(memory=records[point], score=parts[point].total, parts=parts[point])
                 for point in piece
@@ -255,6 +256,22 @@ def _legs_of(ranking: Ranking) -> list[str]:
     return [name for name, weight in ((VECTOR, ranking.vector), (KEYWORD, ranking.keyword)) if weight > 0]
 
 
-def _sooner(known: Candidate, parts: Parts) -> tuple[float, float, str]:
-    """The better first, then the newer."""
-    return -parts.total, -known.created_at.timestamp(), known.id
+def _diversifies(wanted: Wanted, hits: Mapping[str, LegHits]) -> bool:
+    return wanted.ranking.mmr < 1 and VECTOR in hits and hits[VECTOR].ran
+
+
+def _order(ranked: Ranked, wanted: Wanted) -> list[uuid.UUID]:
+    """What is good enough, the better first, then the newer."""
+    best = max((parts.bm25 or 0.0 for parts in ranked.parts.values()), default=0.0)
+    least = wanted.min_score
+    standing = [
+        (point, parts.total)
+        for point, parts in ranked.parts.items()
+        if stands(parts, best, wanted.ranking) and (least is None or parts.total >= least)
+    ]
+
+    def key(one: tuple[uuid.UUID, float]) -> tuple[float, float, str]:
+        known = ranked.known[one[0]]
+        return -one[1], -known.created_at.timestamp(), known.id
+
+    return [point for point, _ in sorted(standing, key=key)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,7 +23,6 @@ class Candidate:
     tier: str
     type: str
     tags: tuple[str, ...]
-    labels: Mapping[str, str]
     speaker: str | None
     created_at: datetime
     thread: uuid.UUID | None
@@ -54,8 +53,7 @@ def candidates(
             tier=row["tier"],
             type=row["type"],
             tags=tuple(row["tags"]),
-            labels=row["labels"],
-            speaker=row["speaker"] or row["labels"].get("speaker"),
+            speaker=row["speaker"],
             created_at=row["created_at"],
             thread=row["thread"],
             place=row["place"],

@@ -184,6 +184,12 @@ def ids_of_source(session: Session, tenant: str, scope: str, path: str) -> list[
     return [row["id"] for row in session.execute(query("memory_ids_of_source"), values).fetchall()]
 
 
+def sources(session: Session, tenant: str, scope: str, folder: str) -> list[str]:
+    """Files whose paths begin with `folder` that live memories of a scope were ingested from."""
+    values = {"tenant": tenant, "scope": scope, "folder": folder}
+    return [row["path"] for row in session.execute(query("memory_sources"), values).fetchall()]
+
+
 def keys(session: Session) -> Keys:
     """The engine's keys. Only a tenant's transaction may read them."""
     row = session.execute(query("engine_keys")).fetchone()

@@ -109,8 +109,7 @@ def read_note(root: Path, path: Path) -> Note:
     if is_blank(parted.body):
         raise Refused("the file is empty", where=where, reason="empty")
     cleaned = () if text == raw else ("U+0000 was removed",)
-    # With the folder's name: two workspaces may both have a README.md.
-    named = f"{root.resolve().name}/{key}"
+    named = _named(root, key)
     return Note(
         path=clean_text(named),
         key=_key_of(named),
@@ -124,6 +123,17 @@ def read_note(root: Path, path: Path) -> Note:
         front_matter=parted.front.rest,
         warnings=cleaned + parted.front.warnings,
     )
+
+
+def source_path(root: Path, path: Path) -> str:
+    """What memories say of where they are from: the path with the name of the folder of notes; `root`: that name."""
+    key = "" if path == root else path.relative_to(root).as_posix()
+    return clean_text(_named(root, key)).removesuffix("/")
+
+
+def _named(root: Path, key: str) -> str:
+    # With the folder's name: two workspaces may both have a README.md.
+    return f"{root.resolve().name}/{key}"
 
 
 def _relative(root: Path, path: Path) -> str:
@@ -216,6 +226,11 @@ class _Ids:
         digest = hashlib.blake2b(said, digest_size=8).hexdigest()
         self._seen[digest] += 1
         return f"{self._note}#{digest}-{self._seen[digest]}"
+
+
+def chunk_of_id(memory_id: str) -> str:
+    """What the id of a chunk says of its scope, headings and text: the same in whichever file it stands."""
+    return memory_id.rpartition("#")[2]
 
 
 def _key_of(path: str) -> str:

@@ -175,6 +175,33 @@ class Writer:
         while piece := list(islice(numbered, PIECE)):
             yield from self._write_piece(tenant, piece)
 
+    def write_together(self, tenant: str, drafts: Sequence[Draft]) -> list[Written]:
+        """Keep up to 2,000 memories in one transaction: all of them or none.
+
+        Ids the record already knows, those of deleted memories included, are left as they are. Raises Refused
+        for the first draft that breaks a rule, Transient when PostgreSQL is out of reach.
+        """
+        tenant = admit_tenant(tenant)
+        if len(drafts) > PIECE:
+            raise Refused(f"{PIECE} memories at the most are kept together", where="drafts")
+        admitted = [admit(tenant, draft) for draft in drafts]
+        named = {one.draft.id or self._new_id(): one for one in admitted}
+        self._ensure_registered(tenant)
+        with self._database.tenant(tenant) as session:
+            known = memories.standings(session, tenant, list(named))
+            fresh = {memory_id: one.draft for memory_id, one in named.items() if memory_id not in known}
+            versions = memories.store_many(session, tenant, fresh)
+        return [
+            Written(
+                id=memory_id,
+                kept=Kept.STORED if memory_id in versions else Kept.UNCHANGED,
+                version=versions.get(memory_id),
+                cleaned=one.cleaned,
+                number=number,
+            )
+            for number, (memory_id, one) in enumerate(named.items())
+        ]
+
     def _write_piece(self, tenant: str, piece: list[tuple[int, Draft]]) -> list[Written]:
         results: list[Written] = []
         to_store: dict[str, Draft] = {}

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -92,20 +93,25 @@ def questions(samples: list[dict[str, Any]]) -> list[Asked]:
     return asked
 
 
-def recall(engine: Engine, asked: list[Asked], ranking: Ranking) -> Recall:
-    """What the public search call finds of the evidence."""
-    found_turns: list[float] = []
-    first_5: list[bool] = []
-    first_10: list[bool] = []
-    for one in asked:
-        if one.category != NO_ANSWER:
-            answer = engine.search(one.tenant, one.text, TURNS, ranking=ranking)
-            found_turns.append(len(one.turns & {hit.memory.id for hit in answer.found}) / len(one.turns))
-        answer = engine.search(one.tenant, one.text, SESSIONS_OF, ranking=ranking)
-        seen = list(dict.fromkeys(hit.memory.session for hit in answer.found))
-        first_5.append(not one.sessions.isdisjoint(seen[:5]))
-        first_10.append(not one.sessions.isdisjoint(seen[:10]))
-    return Recall(statistics.mean(found_turns), statistics.mean(first_5), statistics.mean(first_10))
+def measured(engine: Engine, one: Asked, ranking: Ranking) -> Recall:
+    """What the public search call finds of one question's evidence; `turns` is NaN where there is no answer."""
+    part = math.nan
+    if one.category != NO_ANSWER:
+        answer = engine.search(one.tenant, one.text, TURNS, ranking=ranking)
+        part = len(one.turns & {hit.memory.id for hit in answer.found}) / len(one.turns)
+    answer = engine.search(one.tenant, one.text, SESSIONS_OF, ranking=ranking)
+    seen = list(dict.fromkeys(hit.memory.session for hit in answer.found))
+    return Recall(part, not one.sessions.isdisjoint(seen[:5]), not one.sessions.isdisjoint(seen[:10]))
+
+
+def mean(found: Iterable[Recall]) -> Recall:
+    """The means over questions."""
+    listed = list(found)
+    return Recall(
+        statistics.mean(one.turns for one in listed if not math.isnan(one.turns)),
+        statistics.mean(one.session_5 for one in listed),
+        statistics.mean(one.session_10 for one in listed),
+    )
 
 
 @contextmanager
@@ -134,13 +140,13 @@ def conversations(path: Path, home: Path, names: list[str]) -> list[list[str]]:
         asked = questions(samples)
         for name in names:
             started = time.perf_counter()
+            found = {one: measured(engine, one, ABLATION[name]) for one in asked}
             parts = [
-                [one for one in asked if one.tenant in halves],
-                [one for one in asked if one.tenant not in halves],
-                asked,
+                mean(figure for one, figure in found.items() if one.tenant in halves),
+                mean(figure for one, figure in found.items() if one.tenant not in halves),
+                mean(found.values()),
             ]
-            measured = [recall(engine, part, ABLATION[name]) for part in parts]
-            figures = [f"{one.turns:.3f} {one.session_5:.3f} {one.session_10:.3f}" for one in measured]
+            figures = [f"{one.turns:.3f} {one.session_5:.3f} {one.session_10:.3f}" for one in parts]
             rows.append([name, *figures, f"{time.perf_counter() - started:.0f} s"])
     return rows
 

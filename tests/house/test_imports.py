@@ -37,6 +37,7 @@ PLACES = {
     "rich": "deployments/*.py",
     "zstandard": "core/model/compression.py",
     "cryptography": "core/model/*ing.py",
+    "watchfiles": "deployments/commands_watch.py",
 }
 ONE_FILE = (
     "qdrant_edge",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,34 @@ def test_scripts_without_spaces_give_grams_and_mixed_runs_are_cut_apart() -> Non
     assert set(terms_asked("备份失败")) == {"备份", "份失", "失败"}
     assert "สวั" in terms_of("สวัสดี").counts
     assert terms_asked("茶") == {"茶": 1.0}
+
+
+KEY_TERMS = [
+    ("what was that thing we discussed about the API?", {"discuss", "api"}, {"what", "was", "that", "we", "the"}),
+    ("¿qué discutimos nosotros sobre la cocina?", {"discut", "cocin"}, {"nosotros", "sobre", "la"}),
+    ("o que nós discutimos com eles na cozinha", {"discut", "cozinh"}, {"nós", "com", "eles"}),
+    ("was haben wir über die Schnittstelle besprochen", {"schnittstell", "besproch"}, {"was", "wir", "die"}),
+    ("nous avons parlé avec lui du serveur", {"parl", "serveur"}, {"nous", "avec", "du"}),
+    ("что мы обсуждали про сервер", {"обсужда", "сервер"}, {"что", "мы", "про"}),
+    ("我们的那个方案是什么", {"方案"}, {"我们", "那个"}),
+    ("昨日のサーバーは何でしたか", {"昨日", "サー"}, {"は何"}),
+    ("우리 그들 서버 무엇 그때 그래서 회의", {"서버", "회의"}, {"우리", "그들", "무엇"}),
+    ("ماذا قلنا عن الخادم", {"خادم"}, {"عن"}),
+]
+
+
+@pytest.mark.parametrize(("question", "key", "idle"), KEY_TERMS, ids=lambda value: value if type(value) is str else "")
+def test_a_question_becomes_its_key_terms_in_every_language_with_a_stop_list(
+    question: str, key: set[str], idle: set[str]
+) -> None:
+    asked = set(terms_asked(question))
+    assert key <= asked
+    assert asked.isdisjoint(idle)
+
+
+@pytest.mark.parametrize("only", ["什么", "この", "우리", "the who", "мы"])
+def test_a_question_of_stop_words_alone_is_asked_as_it_stands(only: str) -> None:
+    assert terms_asked(only)
 
 
 def test_a_language_that_is_named_decides_over_the_text() -> None:

@@ -4,7 +4,8 @@
 SELECT found.*
 FROM unnest(%(points)s::uuid[]) AS asked (point)
 CROSS JOIN LATERAL (
-    SELECT m.embedding_id, m.id, m.version, m.tier, m.type, m.tags, m.labels, m.speaker, m.created_at, m.thread, m.place,
+    SELECT m.embedding_id, m.id, m.version, m.tier, m.type, m.tags,
+           coalesce(nullif(m.speaker, ''), m.labels ->> 'speaker') AS speaker, m.created_at, m.thread, m.place,
            m.session IS NOT NULL AS is_turn
     FROM memory m
     WHERE m.tenant = %(tenant)s AND m.embedding_id = asked.point

@@ -1,6 +1,7 @@
 -- as: app
 -- What stands beside memories in their threads, up to `reach` before and after each: points with how far away they
 -- are. Two short scans of one index a memory, however long the thread is. Deleted ones do not stand anywhere.
+-- In the same order each time.
 SELECT asked.point, beside.point AS beside, beside.distance
 FROM unnest(%(points)s::uuid[], %(threads)s::uuid[], %(places)s::bigint[], %(ids)s::text[])
      AS asked (point, thread, place, id)
@@ -16,4 +17,5 @@ CROSS JOIN LATERAL (
            WHERE tenant = %(tenant)s AND thread = asked.thread AND deleted_at IS NULL
              AND (place, id) < (asked.place, asked.id)
            ORDER BY place DESC, id DESC LIMIT %(reach)s) AS before)
-) AS beside;
+) AS beside
+ORDER BY beside.point, asked.point;
