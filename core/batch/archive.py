@@ -276,6 +276,7 @@ def _put(one: _Object) -> Put:
         sha256=hashlib.sha256(one.data).hexdigest(),
         snippet=snippet(memory.content) if memory.key_id is None else "",
         content_sha256=hashlib.sha256(memory.content.encode()).hexdigest(),
+        key_id=memory.key_id,
         rests_since=one.rests_since,
     )
 

@@ -14,6 +14,7 @@ from core.index.snapshots.known import SnapshotVectors
 from core.model.snapshot import SnapshotRules
 from core.record.kept import end_recoveries
 from core.record.ledger import Ledger
+from core.record.swaps import Swaps
 from core.settings import Settings
 from core.write.gate import admit_tenant
 
@@ -49,16 +50,17 @@ class Safekeeping:
 
     def recover_work(self) -> RecoverWork:
         """What the recover chore works with."""
-        stores = self._stores
+        stores, keep = self._stores, self._settings.lease
         return RecoverWork(
             database=stores.database,
             index=stores.index,
             blobs=stores.blobs,
             locks=stores.locks,
             new_id=uuid.uuid4,
-            keep=self._settings.lease,
+            keep=keep,
             known=[self._kept_vectors],
             loads=stores.loads,
+            swapping=lambda tenant: Swaps(stores.database, keep).open(tenant) is not None,
         )
 
     def forgetter(self) -> Forgetter:

@@ -51,6 +51,8 @@ class Remover:
         for one in statuses(self.database, None, dropped=True):
             if one.state is GenerationState.DROPPED:
                 generation = self._named(one.tenant, one.number)
+                if one.waiting or one.set_aside:
+                    self.removals.forget(generation)
                 if generation.collection in there:
                     self.index.drop(generation.collection)
         return left

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
-from core.errors import NotFound
+from core.errors import EngineError, NotFound
 from core.model.memory import Memory
 from core.read.access import AccessLog
 from core.record.contents import Contents
@@ -39,10 +40,11 @@ class Rehydrate:
         One whose object cannot be had keeps its beginning, with `stored` set; one that cannot be opened is left out.
         """
         found, problems = self._contents.bring(memories)
-        beginnings = {name: memories[name] for name in problems if memories[name].stored is not None}
-        opened, _ = self._contents.vault.all_opened(
-            {name: one for name, one in beginnings.items() if one.key_id is None or self._contents.vault.seals}
-        )
+        opened: dict[Name, Memory] = {}
+        for name in problems:
+            if memories[name].stored is not None:
+                with suppress(EngineError):  # what is wrong is among the problems already
+                    opened[name] = self._contents.vault.opened(memories[name])
         self._note(found.values())
         if not problems:
             return found, None

@@ -14,7 +14,8 @@ from core.record.queries import query
 class Put:
     """One version of a memory that lies in an object, read back and compared, and what its row is to keep.
 
-    `content_sha256` is of the whole content as the row held it; `rests_since` None: an access since is no matter.
+    `content_sha256` is of the whole content as the row held it, sealed under `key_id` if it is; `rests_since` None:
+    an access since is no matter.
     """
 
     id: str
@@ -23,6 +24,7 @@ class Put:
     sha256: str
     snippet: str
     content_sha256: str
+    key_id: str | None
     rests_since: datetime | None
 
 
@@ -65,6 +67,7 @@ def commit(session: Session, tenant: str, puts: Sequence[Put], tier: str | None)
         "sha256s": [put.sha256 for put in ready],
         "snippets": [put.snippet for put in ready],
         "content_sha256s": [put.content_sha256 for put in ready],
+        "key_ids": [put.key_id for put in ready],
         "rests": [put.rests_since for put in ready],
     }
     moved = {row["id"] for row in session.execute(query("archive_commit"), values).fetchall()}

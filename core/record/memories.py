@@ -81,6 +81,7 @@ def store(session: Session, tenant: str, memory_id: str, draft: Draft) -> int | 
     if row is None:
         return None
     put_terms(session, tenant, {embedding_id(tenant, memory_id): draft})
+    _forget_clear(session, tenant, {memory_id: draft})
     return int(row["version"])
 
 
@@ -96,7 +97,15 @@ def store_many(session: Session, tenant: str, drafts: Mapping[str, Draft]) -> di
     rows = session.execute(query("memory_store_incoming"), {"tenant": tenant}).fetchall()
     session.execute("DROP TABLE pg_temp.incoming")
     put_terms(session, tenant, {embedding_id(tenant, row["id"]): drafts[row["id"]] for row in rows})
+    _forget_clear(session, tenant, {row["id"]: drafts[row["id"]] for row in rows})
     return {row["id"]: int(row["version"]) for row in rows}
+
+
+def _forget_clear(session: Session, tenant: str, drafts: Mapping[str, Draft]) -> None:
+    """Of what is sealed now, no older version stays in the clear."""
+    sealed = [memory_id for memory_id, draft in drafts.items() if isinstance(draft, Sealed)]
+    if sealed:
+        session.execute(query("memory_forget_clear"), {"tenant": tenant, "ids": sealed})
 
 
 def fetch(session: Session, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:

@@ -8,6 +8,8 @@ from core.record.database import Database
 from core.record.generations import generation_of, generations
 from core.record.queries import query
 
+PIECE = 5_000
+MOST_PIECES = 10_000
 DROPPABLE = frozenset({GenerationState.RETIRING, GenerationState.ABORTED})
 
 
@@ -55,6 +57,15 @@ class Removals:
         with self._database.tenant(generation.tenant) as session:
             session.execute(query("generation_barrier"), {"tenant": generation.tenant})
             session.execute(query("generation_drop"), _of(generation))
+        self.forget(generation)
+
+    def forget(self, generation: Generation) -> None:
+        """Remove what is left of the work of a dropped generation, in committed pieces. It can be done again."""
+        for _ in range(MOST_PIECES):
+            with self._database.tenant(generation.tenant) as session:
+                gone = session.execute(query("generation_forget"), {**_of(generation), "limit": PIECE}).rowcount
+            if gone < PIECE:
+                return
 
 
 def _of(generation: Generation) -> dict[str, object]:

@@ -8,8 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
 
+from core.assembly import open_engine
 from core.batch import recover
 from core.batch.recover import plan
 from core.errors import Unavailable
@@ -18,6 +20,7 @@ from core.model.point import Payload, Point, Stamp, payload_of
 from core.model.snapshot import part_key
 from core.record import memories
 from core.record.kept import NIL, page
+from core.settings import load_settings
 from tests.batch.keeping import Keeping, keep
 
 
@@ -309,6 +312,19 @@ def test_a_swap_under_way_is_left_its_alias(kept: Keeping) -> None:
     alias_elsewhere(kept)
     kept.recover(swapping=lambda tenant: tenant == "t")
     assert kept.parts.index.alias(kept.generation().alias) == "stranger.g9"
+
+
+def test_the_engine_tells_recover_of_a_swap_under_way(database_url: str, tmp_path: Path) -> None:
+    settings = load_settings(home=tmp_path, postgres_url=database_url, cache=False)
+    with open_engine(settings) as engine, psycopg.connect(database_url, autocommit=True) as admin:
+        engine.write("t", Draft(content="a"))
+        work = engine.safekeeping.recover_work()
+        assert not work.swapping("t")
+        admin.execute(
+            "INSERT INTO swap_intent (tenant, from_generation, to_generation, grace, owner, lease_until)"
+            " VALUES ('t', 1, 1, '1 day', gen_random_uuid(), now() + interval '1 minute')"
+        )
+        assert work.swapping("t")
 
 
 def test_run_again_it_finds_nothing_to_do(kept: Keeping) -> None:

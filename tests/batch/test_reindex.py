@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -12,6 +14,7 @@ from core.errors import Busy, Conflict, LeaseLost, NotFound
 from core.model.generation import GenerationState as State
 from core.model.memory import Draft
 from core.model.reindex import Progress, SwapOutcome
+from core.record.backfill import Backfill
 from tests.batch.reindexing import Rig, execute, found, write
 
 
@@ -140,3 +143,31 @@ def test_a_vector_is_paid_for_once_in_a_space(rig: Rig) -> None:
     assert again.generation.number == 3
     assert rig.parts.embedder.calls == calls
     rig.assert_in_step()
+
+
+def test_two_that_feed_side_by_side_feed_each_record_once(rig: Rig) -> None:
+    write(rig, 200)
+    rig.drain()
+    job = rig.begun()
+    feeding = Backfill(rig.parts.database, size=20, page=3)
+    with rig.parts.database.tenant("t") as session:
+        session.execute("DELETE FROM backfill_range WHERE tenant = 't'")
+    feeding.split(job.generation)
+    together = threading.Barrier(2)
+
+    def feed() -> int:
+        together.wait(10)
+        fed = 0
+        for _ in range(500):
+            fed += (now := feeding.feed(job.generation, 3))
+            if not now and not feeding.progress(job.generation).open:
+                break
+        return fed
+
+    with ThreadPoolExecutor(2) as pool:
+        shares = [one.result(60) for one in [pool.submit(feed) for _ in range(2)]]
+    assert sum(shares) == 200
+    assert min(shares) > 0
+    with rig.parts.database.tenant("t") as session:
+        rows = session.execute("SELECT count(*) AS n FROM outbox WHERE generation = %s", (job.generation.number,))
+        assert [row["n"] for row in rows.fetchall()] == [200]

@@ -6,7 +6,7 @@ import base64
 import logging
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,9 @@ from core.model.memory import Draft
 from core.model.query import Filters
 from core.model.ranking import PLAIN
 from core.model.sealing import DataKey, seal_object, seal_text, unseal_object, unseal_text
+from core.read.access import AccessLog
+from core.read.rehydrate import Rehydrate
+from core.record import memories
 from core.record.generations import live_generation
 from core.record.memories import Place
 from core.record.refill import refill
@@ -158,6 +161,57 @@ def test_archived_and_restored_it_stays_sealed(sealed: Lifecycle) -> None:
     assert rotated(sealed) == 1
     assert sealed.get("a").content == SECRET
     assert "4711" not in record(sealed)
+
+
+def test_a_rotation_while_its_object_is_put_costs_an_archived_memory_nothing(
+    sealed: Lifecycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed.age()
+    put_many = sealed.blobs.put_many
+
+    def rotated_meanwhile(objects: Mapping[str, bytes]) -> dict[str, EngineError]:
+        done = put_many(objects)
+        if any(key.startswith("t/") for key in objects):
+            assert rotated(sealed, new_key=True) == 1
+        return done
+
+    monkeypatch.setattr(sealed.blobs, "put_many", rotated_meanwhile)
+    report = sealed.archive()
+    assert (report.archived, report.moved_on) == (0, 1)
+    assert sealed.get("a").content == SECRET
+    monkeypatch.undo()
+    assert sealed.archive().failed_count == 1  # the object that was put is of the old key, and nobody points at it
+    sealed.arrived(days=2)
+    assert sealed.reap().objects == 1
+    assert sealed.archive().archived == 1
+    assert sealed.get("a").content == SECRET
+    sealed.restore("a")
+    assert sealed.get("a").content == SECRET
+
+
+def test_what_is_made_sensitive_is_in_no_older_version_in_the_clear(sealed: Lifecycle) -> None:
+    sealed.writer.write("t", Draft(id="b", content="the number is 4711"))
+    sealed.writer.update("t", "b", {"sensitive": True}, 1)
+    assert sealed.sql("SELECT version FROM memory_version WHERE id = 'b'") == []
+    sealed.writer.write("t", Draft(id="c", content="the number is 4711 too"))
+    list(sealed.writer.write_many("t", [Draft(id="c", content="the number is 4711 too", sensitive=True)]))
+    assert "4711" not in record(sealed)
+    sealed.writer.update("t", "b", {"importance": 0.7}, 2)
+    assert len(sealed.sql("SELECT version FROM memory_version WHERE id = 'b'")) == 1  # sealed versions stay
+
+
+def test_a_sealed_memory_in_an_object_that_cannot_be_opened_fails_no_search(sealed: Lifecycle, tmp_path: Path) -> None:
+    sealed.age()
+    sealed.archive()
+    sealed.writer.write("t", Draft(id="clear", content=f"{SECRET} no more"))
+    sealed.parts.drain()
+    locked = lifecycle_of(sealed.url, tmp_path / "other", blobs=sealed.blobs)
+    with locked.parts.database.tenant("t") as session:
+        found = memories.fetch(session, "t", ["a", "clear"])
+    whole, said = Rehydrate(locked.contents, AccessLog(locked.parts.database, time.monotonic)).hits(found)
+    assert list(whole) == ["clear"]
+    assert said is not None
+    assert "master key" in said
 
 
 def test_rotation_puts_all_under_the_key_in_use_and_changes_no_memory(sealed: Lifecycle, tmp_path: Path) -> None:
