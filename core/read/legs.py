@@ -30,6 +30,8 @@ QUERY_VECTOR_KEPT = timedelta(hours=1)
 VECTOR, KEYWORD = "vector", "keyword"
 NO_MODEL = "none"
 ARCHIVED = "archive"
+# The keyword leg's query is on its way within this, or the vector leg does not wait for it.
+HEAD_START_SECONDS = 0.02
 NOT_INDEXED = "nothing has been indexed yet"
 NO_EMBEDDER = "no embedder is configured: this is a keyword search"
 
@@ -81,9 +83,15 @@ class VectorLeg:
         self._rates = rates
         self._recent = recent
 
-    def scores(self, question: Question, generation: Generation, limit: int) -> dict[uuid.UUID, float]:
-        """Cosines of the `limit` nearest points. Raises NotFound for a collection that is gone, and as its parts do."""
+    def scores(
+        self, question: Question, generation: Generation, limit: int, ready: threading.Event
+    ) -> dict[uuid.UUID, float]:
+        """Cosines of the `limit` nearest points, once it is `ready`, or a moment later.
+
+        Raises NotFound for a collection that is gone, and as its parts do.
+        """
         vector = self._query_vector(generation.space, question)
+        ready.wait(HEAD_START_SECONDS)
         selection = Selection(tenant=question.tenant, filters=question.filters, alive_at=question.alive_at)
         hits = self._index.search(generation.collection, vector, selection, limit)
         return {hit.embedding_id: hit.score for hit in hits}
@@ -130,12 +138,15 @@ class KeywordLeg:
         self._database = database
         self._frequencies = frequencies
 
-    def scores(self, question: Question, limit: int) -> tuple[Asked, dict[uuid.UUID, float]]:
-        """BM25 of the `limit` best memories."""
+    def scores(
+        self, question: Question, limit: int, begins: Callable[[], None]
+    ) -> tuple[Asked, dict[uuid.UUID, float]]:
+        """BM25 of the `limit` best memories; `begins` is called when the database is at it."""
         terms = terms_asked(question.text)
         with self._database.tenant(question.tenant) as session:
             asked = self._frequencies.weighted(session, question.tenant, terms)
-            return asked, keywords.search_terms(session, question.tenant, asked, question.filters, limit)
+            filters = question.filters
+            return asked, keywords.search_terms(session, question.tenant, asked, filters, limit, begins)
 
 
 class Legs:
@@ -161,11 +172,14 @@ class Legs:
         until = self._clock() + self._deadline
         pool = self._opened()
         jobs: dict[str, Future[LegHits]] = {}
-        # The keyword leg first: the database works on it while an index in this process holds the interpreter.
+        # An index in this process holds the interpreter while it searches: the database is given its work first.
+        at_it = threading.Event()
         if KEYWORD in limits:
-            jobs[KEYWORD] = pool.submit(self._keyword, question, limits[KEYWORD])
+            jobs[KEYWORD] = pool.submit(self._keyword, question, limits[KEYWORD], at_it)
+        else:
+            at_it.set()
         if VECTOR in limits and generation is not None:
-            jobs[VECTOR] = pool.submit(self._vector, question, generation, limits[VECTOR])
+            jobs[VECTOR] = pool.submit(self._vector, question, generation, limits[VECTOR], at_it)
         return {name: self._ended(name, jobs[name], until) for name in limits if name in jobs}
 
     def close(self) -> None:
@@ -190,7 +204,7 @@ class Legs:
             problem = f"the {name} leg was not done within {self._deadline:g} s"
             return LegHits(Leg(name=name, milliseconds=self._deadline * 1000, problem=problem))
 
-    def _vector(self, question: Question, generation: Generation, limit: int) -> LegHits:
+    def _vector(self, question: Question, generation: Generation, limit: int, ready: threading.Event) -> LegHits:
         started = self._clock()
         problem: str | None = None
         gone = False
@@ -201,7 +215,7 @@ class Legs:
             problem = "what is archived has no vectors"
         else:
             try:
-                scores = self.vector.scores(question, generation, limit)
+                scores = self.vector.scores(question, generation, limit, ready)
             except NotFound:
                 problem, gone = NOT_INDEXED, True
             except EngineError as error:
@@ -209,9 +223,12 @@ class Legs:
         leg = Leg(name=VECTOR, milliseconds=self._since(started), hits=len(scores), problem=problem)
         return LegHits(leg, scores, more=len(scores) >= limit, gone=gone)
 
-    def _keyword(self, question: Question, limit: int) -> LegHits:
+    def _keyword(self, question: Question, limit: int, at_it: threading.Event) -> LegHits:
         started = self._clock()
-        asked, scores = self.keyword.scores(question, limit)
+        try:
+            asked, scores = self.keyword.scores(question, limit, at_it.set)
+        finally:
+            at_it.set()
         leg = Leg(name=KEYWORD, milliseconds=self._since(started), hits=len(scores))
         return LegHits(leg, scores, more=len(scores) >= limit, asked=asked)
 

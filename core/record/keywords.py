@@ -10,7 +10,7 @@ import hashlib
 import math
 import threading
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg.types.json import Jsonb
@@ -177,8 +177,18 @@ class Frequencies:
         return weighted(terms, known, counted)
 
 
-def search_terms(session: Session, tenant: str, asked: Asked, filters: Filters, limit: int) -> dict[uuid.UUID, float]:
-    """The `limit` best memories by BM25 that are alive and meet the filters, best first, with their scores."""
+def search_terms(
+    session: Session,
+    tenant: str,
+    asked: Asked,
+    filters: Filters,
+    limit: int,
+    begins: Callable[[], None] = lambda: None,
+) -> dict[uuid.UUID, float]:
+    """The `limit` best memories by BM25 that are alive and meet the filters, best first, with their scores.
+
+    `begins` is called when the database is given the long query.
+    """
     if not asked.terms:
         return {}
     counted = asked.counted
@@ -196,6 +206,7 @@ def search_terms(session: Session, tenant: str, asked: Asked, filters: Filters, 
     }
     # Almost all memories are alive: a few more than asked for are enough, unless a filter lets few through.
     reach = None if among or filters.session else 50 + limit * (2 if filters == Filters() else 10)
+    begins()
     rows = session.execute(query("keyword_search"), {**values, "reach": reach}).fetchall()
     if reach is not None and len(rows) < limit:
         rows = session.execute(query("keyword_search"), {**values, "reach": None}).fetchall()

@@ -51,9 +51,10 @@ FILTERS: dict[str, Filters] = {
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    """Median and 95th percentile, in milliseconds."""
+    """Median and 95th percentile, in milliseconds; and the 10th: what it takes when nothing else runs beside it."""
     ordered = sorted(seconds)
     return {
+        "p10_ms": round(ordered[len(ordered) // 10] * 1000, 2),
         "p50_ms": round(statistics.median(ordered) * 1000, 2),
         "p95_ms": round(ordered[int(len(ordered) * 0.95)] * 1000, 2),
     }
