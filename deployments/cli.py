@@ -23,6 +23,7 @@ from deployments import (
     commands_home,
     commands_import,
     commands_memories,
+    commands_reconcile,
     commands_recover,
     commands_reindex,
     commands_run,
@@ -39,6 +40,7 @@ INTERRUPTED = {
     "demo": "Nothing is lost; run `memory demo` again to go on.",
     "reindex": "Nothing is lost; run the same `memory reindex` again to go on.",
     "recover": "Nothing is lost; run `memory recover` again to go on.",
+    "reconcile": "Nothing is lost; run `memory reconcile` again to go on.",
     "run": "Nothing is lost; run `memory run nightly` again to go on.",
 }
 
@@ -120,6 +122,8 @@ app.command("search")(commands_memories.search)
 app.command("delete")(commands_memories.delete)
 app.command("snapshot")(commands_snapshot.snapshot)
 app.command("recover")(commands_recover.recover)
+app.command("reconcile")(commands_reconcile.reconcile)
+app.command("drift")(commands_reconcile.drift)
 app.command("status")(commands_home.status)
 app.command("costs")(commands_costs.costs)
 app.command("doctor")(commands_doctor.doctor)

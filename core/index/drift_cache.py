@@ -10,6 +10,7 @@ import random
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from core.model.drift import SAMPLES, Depth, DriftRules, Found, Kind, Span, StoreReport, Verdict
 from core.ports import Cache
@@ -19,6 +20,7 @@ from core.record.database import Database
 CACHE = "cache"
 PROBE = "drift:probe"
 DEEPER = 20
+KEEP = timedelta(seconds=10)
 LAST = uuid.UUID(int=(1 << 128) - 1)
 
 
@@ -35,7 +37,7 @@ class CachedValues:
     def look(self, tenant: str, depth: Depth, *, dry: bool) -> StoreReport:
         """A sample, twenty times as many in a full look."""
         report = StoreReport(tenant=tenant, store=CACHE, depth=depth, verdict=Verdict.CLEAN, dry=dry)
-        self.cache.put(PROBE, b"1", self.rules.minimum_age)
+        self.cache.put(PROBE, b"1", KEEP)
         if self.cache.get(PROBE) is None:
             return StoreReport(
                 tenant=tenant, store=CACHE, depth=depth, verdict=Verdict.SKIPPED, note="unreachable, or not used"
@@ -55,7 +57,7 @@ class CachedValues:
             return report
         if not dry:
             for point, version in wrong.items():
-                self.cache.drop_older(self.key_of(point.hex), version, self.rules.minimum_age)
+                self.cache.drop_older(self.key_of(point.hex), version, KEEP)
         found = Found(
             kind=Kind.CACHED,
             found=len(wrong),

@@ -192,7 +192,7 @@ class GenerationDrift:
             taken = 0 if dry else min(room, len(tally.ids[kind])) if kind in ENQUEUED else 0 if too_many else count
             room -= taken if kind in ENQUEUED else 0
             why = "dry run" if dry else "more than a run may take out" if kind in REMOVED else "beyond the cap of a run"
-            samples = tuple(tally.ids[kind][:SAMPLES])
+            samples = tuple(tally.ids[kind])[:SAMPLES]
             findings.append(
                 Found(kind=kind, found=count, repaired=taken, why=why if taken < count else "", samples=samples)
             )

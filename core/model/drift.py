@@ -188,18 +188,20 @@ class Tally:
     """
 
     most: int
-    ids: dict[Kind, list[str]] = field(default_factory=dict)
+    ids: dict[Kind, dict[str, None]] = field(default_factory=dict)
     removals: dict[uuid.UUID, tuple[int, Kind]] = field(default_factory=dict)
     counts: dict[Kind, int] = field(default_factory=dict)
     unsettled: int = 0
     set_aside: int = 0
 
     def note(self, kind: Kind, name: str) -> None:
-        """One more of a kind."""
+        """One more of a kind; noted before: nothing."""
+        kept = self.ids.setdefault(kind, {})
+        if name in kept:
+            return
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        kept = self.ids.setdefault(kind, [])
         if len(kept) < self.most:
-            kept.append(name)
+            kept[name] = None
 
     def remove(self, point: uuid.UUID, version: int, kind: Kind, name: str) -> None:
         """One more of a kind that only taking the point out mends."""

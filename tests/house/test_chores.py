@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tests.house.source import ROOT
 
-CHORES = {"batch_lane", "embed", "recover", "reindex", "snapshot"}  # grows with each chore that is built
-COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
+CHORES = {"batch_lane", "embed", "reconcile", "recover", "reindex", "snapshot"}  # grows with each chore that is built
+COMPOSED_FLOWS = {"mend", "nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report"}
 MORE_TESTS = {
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
+    *(f"reconcile_{part}" for part in ("faults", "killed", "beside")),
     *(f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders", "engines")),
 }
 
