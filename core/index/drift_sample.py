@@ -14,7 +14,7 @@ import numpy as np
 from core.index.drift import Comparison
 from core.model.drift import Kind, Tally
 from core.model.memory import embedding_id
-from core.model.point import Indexable, Vector, payload_of
+from core.model.point import Indexable, Vector, payload_of, same_fields
 from core.model.space import text_hash
 from core.record import drift, memories
 
@@ -42,11 +42,12 @@ def _look_at(comparison: Comparison, points: Sequence[uuid.UUID], tally: Tally, 
         if fields is None or record is None or not steady or fields.get("version") != version:
             continue
         right = payload_of(record, hashes.get(point, str(fields.get("text_hash")))).fields
+        same = same_fields(fields, right)
         if texts and not _healthy(vectors.get(point), generation.space.dimensions):
             tally.remove(point, version, Kind.VECTOR, record.id)
-        elif dict(fields) != right and fields.get("text_hash") == right["text_hash"]:
+        elif not same and fields.get("text_hash") == right["text_hash"]:
             tally.note(Kind.PAYLOAD, record.id)
-        elif dict(fields) != right:
+        elif not same:
             # Another text's hash: another text's vector, or one of another space.
             tally.remove(point, version, Kind.VECTOR, record.id)
 

@@ -24,7 +24,7 @@ from core.model.batch import Wanted
 from core.model.generation import Generation
 from core.model.memory import Memory, embedding_id
 from core.model.outbox import Claim, Lane
-from core.model.point import Payload, Point, Stamp, Vector, payload_of
+from core.model.point import Payload, Point, Stamp, Vector, payload_of, same_fields
 from core.model.space import EmbeddingSpace, text_hash
 from core.model.tokens import estimated_tokens
 from core.model.use import Use
@@ -200,7 +200,7 @@ class Indexer:
             for memory_id, point in points.items()
             if point in stored
             and stored[point].get("version") == batch.payloads[memory_id].stamp.version
-            and dict(stored[point]) != batch.payloads[memory_id].fields
+            and not same_fields(stored[point], batch.payloads[memory_id].fields)
         }
         if wrong:
             vectors = self._index.vectors(collection, [points[memory_id] for memory_id in wrong])

@@ -105,6 +105,13 @@ def test_a_wrong_payload_is_written_anew_without_embedding(drift: Drifting) -> N
     assert drift.index_report(Depth.FULL).verdict is Verdict.CLEAN
 
 
+def test_a_float_whose_last_bit_the_index_changed_is_no_drift(drift: Drifting) -> None:
+    drift.write(3)
+    drift.parts.writer.update("t", "m0001", {"importance": 0.9387647833696341}, 1)
+    drift.rig.drain()
+    assert drift.index_report(Depth.FULL).findings == ()
+
+
 def test_a_vector_of_another_text_is_found_by_the_sample_and_embedded_anew(drift: Drifting) -> None:
     drift.write(15)
     drift.turn_to("m0005", 1, text_hash="of another text, or another space")
