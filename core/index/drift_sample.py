@@ -19,6 +19,7 @@ from core.model.space import text_hash
 from core.record import drift, memories
 
 AT_ONCE = 500
+IN_PASSING = 5_000
 LENGTH_OFF = 1e-3
 
 
@@ -27,6 +28,25 @@ def look_at(comparison: Comparison, points: Sequence[uuid.UUID], tally: Tally, *
     for start in range(0, len(points), AT_ONCE):
         comparison.alive()
         _look_at(comparison, points[start : start + AT_ONCE], tally, texts=texts)
+
+
+def look_over(comparison: Comparison, points: Sequence[uuid.UUID], tally: Tally) -> None:
+    """Look at the payloads of many points: in passing, and again at those that differ then."""
+    index, generation = comparison.index, comparison.generation
+    suspects: list[uuid.UUID] = []
+    for start in range(0, len(points), IN_PASSING):
+        comparison.alive()
+        some = points[start : start + IN_PASSING]
+        stored = index.payloads(generation.collection, some)
+        with comparison.database.tenant(generation.tenant) as session:
+            records = drift.bare(session, generation.tenant, some)
+        suspects += [
+            point
+            for point, record in records.items()
+            if (fields := stored.get(point)) is not None
+            and not same_fields(fields, payload_of(record, str(fields.get("text_hash"))).fields)
+        ]
+    look_at(comparison, suspects, tally, texts=False)
 
 
 def _look_at(comparison: Comparison, points: Sequence[uuid.UUID], tally: Tally, *, texts: bool) -> None:

@@ -128,7 +128,7 @@ class GenerationDrift:
 
         def seen(agreeing: Sequence[bytes]) -> None:
             points = [uuid.UUID(bytes=one) for one in agreeing]
-            drift_sample.look_at(comparison, points, tally, texts=False)
+            drift_sample.look_over(comparison, points, tally)
 
         comparison.walk(spans_of(stretches), tally, seen if full else None)
         drift_sample.look_at(comparison, self._sample(look), tally, texts=True)
