@@ -36,7 +36,7 @@ from core.model.reindex import GenerationStatus
 from core.model.snapshot import SnapshotRules
 from core.model.space import EmbeddingSpace
 from core.model.use import DayOfUse
-from core.ports import BatchEmbedder, BlobStore, BulkLoads, Cache, Embedder, Locks, VectorIndex
+from core.ports import BatchEmbedder, BlobStore, BulkLoads, Cache, Embedder, EventStream, Locks, VectorIndex
 from core.read.context import Context, Order, context_of
 from core.read.health import Health, health_of
 from core.read.reader import Reader
@@ -93,6 +93,7 @@ class Stores:
     blobs: BlobStore
     locks: Locks
     loads: BulkLoads | None = None
+    events: EventStream | None = None
 
 
 class Engine:
@@ -125,13 +126,13 @@ class Engine:
             threads=settings.search_threads,
             keep_answers=settings.search_answers_kept,
         )
-        self._loads = stores.loads
         self._index = stores.index
         self._models = stores.models
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
-        self.upkeep = Upkeep(settings, stores.database, stores.index, stores.locks, self._swapper, self._remover)
+        handles = (stores.database, stores.index, stores.locks, self._swapper, self._remover, stores.events)
+        self.upkeep = Upkeep(settings, *handles)
         today = partial(tokens_today, stores.database, stores.models.default.space)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 
@@ -255,7 +256,7 @@ class Engine:
             backfill=Backfill(self._database),
             gate=gate,
             swapper=self._swapper,
-            loads=self._loads,
+            loads=self._stores.loads,
             ahead=max(2, settings.embed_tasks) * settings.embed_portion,
         )
 
@@ -392,7 +393,7 @@ class Engine:
             batch=self.settings.embed_batch,
             workers=self.settings.embed_workers,
             retry_wait=self.settings.retry_wait,
-            loads=self._loads,
+            loads=self._stores.loads,
             budget=self._budget,
             cooling=self._cooling,
         )

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
 from core.errors import EngineError
+from core.model.event import Event
 from core.model.point import Hit, Payload, Point, Stamp, Vector
 from core.model.query import Selection
 from core.model.quota import Grant, Lane, Quota, Wait
@@ -211,6 +212,13 @@ class VectorIndex(Protocol):
 
     def close(self) -> None:
         """Give back what is held."""
+
+
+class EventStream(Protocol):
+    """Where those outside the engine hear of changes: a stream a tenant, of bounded length."""
+
+    def publish(self, tenant: str, events: Sequence[Event]) -> None:
+        """Append events in their order. Raises Unavailable: some of them may be there all the same."""
 
 
 @runtime_checkable

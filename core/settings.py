@@ -194,6 +194,7 @@ class Settings(BaseSettings):
         timedelta(days=1), ge=timedelta(0), description="Age from which what no snapshot names is removed"
     )
 
+    events_kept: int = Field(100_000, ge=1, description="Events a tenant's stream keeps, about")
     reconcile_every: Span = Field(
         timedelta(seconds=15), ge=timedelta(seconds=1), description="How often numbers are compared while watching"
     )

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.batch.reconcile import ReconcileWork, Report, plan, step
+from core.batch.relay import RelayWork
 from core.index.drift_names import Names
 from core.index.removal import Remover
 from core.index.swap import Swapper
 from core.model.drift import Coverage, Depth, DriftRules, Look, StoreReport
-from core.ports import Locks, VectorIndex
+from core.model.event import EventLag
+from core.ports import EventStream, Locks, VectorIndex
 from core.record import drift
 from core.record.database import Database
+from core.record.relay import Relay
 from core.settings import Settings
 
 MOST_TENANTS = 100_000
@@ -30,6 +33,7 @@ class Upkeep:
     locks: Locks
     swapper: Swapper
     remover: Remover
+    events: EventStream | None = None
 
     def work(self) -> ReconcileWork:
         """What the reconcile chore works with."""
@@ -66,6 +70,20 @@ class Upkeep:
         """
         work = self.work()
         return [step(work, look, Depth.COUNTS) for look in self.plan(tenants) if look.names]
+
+    def relay_work(self) -> RelayWork:
+        """What the relay chore works with."""
+        return RelayWork(
+            database=self.database,
+            stream=self.events,
+            locks=self.locks,
+            new_id=uuid.uuid4,
+            keep=self.settings.lease,
+        )
+
+    def event_lag(self, tenants: Sequence[str] | None = None) -> Sequence[EventLag]:
+        """Events of the tenants (all, or those named) that their streams were not given yet."""
+        return Relay(self.database).lag(tenants)
 
     def reports(self, tenants: Sequence[str] | None = None, limit: int = 20) -> Sequence[StoreReport]:
         """What the last looks at each tenant found, newest first."""

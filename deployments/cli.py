@@ -109,7 +109,7 @@ app = typer.Typer(
     """,
 )
 generations_app = typer.Typer(help="The indexes of each tenant: show, abort, drop, sweep.")
-run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, batch-lane, or nightly (with a report).")
+run_app = typer.Typer(no_args_is_help=True, help="Run a flow here: embed, batch-lane, relay or nightly.")
 batch_app = typer.Typer(no_args_is_help=True, help="Jobs of the provider's batch API: list, cancel.")
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
 
@@ -130,6 +130,7 @@ app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)
 run_app.command("batch-lane")(commands_run.run_batch_lane)
+run_app.command("relay")(commands_run.run_relay)
 run_app.command("nightly")(commands_run.run_nightly)
 app.command("reindex")(commands_reindex.reindex)
 app.command("rollback")(commands_generations.rollback)

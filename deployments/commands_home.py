@@ -56,6 +56,7 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     with open_engine(settings) as engine:
         backlog = engine.backlog(tenants)
         aside = [one for tenant in backlog if tenant.set_aside for one in engine.set_aside(tenant.tenant)]
+        lag = engine.upkeep.event_lag(tenants)
         coverage = engine.upkeep.coverage(tenants)
         gone = [one for one in engine.index_health(tenants) if one.mostly_gone]
         rates = {kind: {"asked": asked, "hit": hit} for kind, (asked, hit) in engine.cache_rates().items()}
@@ -65,6 +66,7 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
             {
                 "tenants": listed,
                 "set_aside": [asdict(one) for one in aside],
+                "events": [asdict(one) for one in lag],
                 "coverage": [asdict(one) for one in coverage],
                 "index_mostly_gone": [asdict(one) for one in gone],
                 "stores": stores_of(settings),
@@ -77,6 +79,10 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     _show_aside(aside)
     say("")
     _show_coverage(coverage)
+    if any(one.waiting for one in lag):
+        say("")
+        told = [(one.tenant, one.waiting, one.oldest, one.relayed_at) for one in lag]
+        show_table(["tenant", "events to tell", "oldest (UTC)", "last told (UTC)"], told)
     for one in gone:
         say(f"\nThe index of {one.tenant} is mostly gone: {one.points} points of {one.due}.")
         say(f"`memory recover --tenant {one.tenant}` rebuilds it.")

@@ -11,6 +11,7 @@ from core.adapters.no_cache import NoCache
 from core.adapters.no_locks import NoLocks
 from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_server import RedisServer
+from core.adapters.redis_streams import RedisStreams
 from core.assembly.lazy_blobs import LazyBlobs
 from core.assembly.models import SpaceModels
 from core.assembly.stores import (
@@ -49,8 +50,16 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
         loads = index if isinstance(index, BulkLoads) else None
         blobs = opened.enter_context(closing(LazyBlobs(lambda: open_blobs(settings))))
         locks = NoLocks() if server is None else locks_of(server)
+        events = None if server is None else RedisStreams(server, prefix=CACHE_PREFIX, keep=settings.events_kept)
         stores = Stores(
-            database=database, index=index, cache=cache, models=models, blobs=blobs, locks=locks, loads=loads
+            database=database,
+            index=index,
+            cache=cache,
+            models=models,
+            blobs=blobs,
+            locks=locks,
+            loads=loads,
+            events=events,
         )
         yield opened.enter_context(closing(Engine(settings, stores, lambda: f"mem_{ULID()}")))
 

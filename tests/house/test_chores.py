@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tests.house.source import ROOT
 
-CHORES = {"batch_lane", "embed", "reconcile", "recover", "reindex", "snapshot"}  # grows with each chore that is built
+CHORES = {
+    "batch_lane",
+    "embed",
+    "reconcile",
+    "recover",
+    "relay",
+    "reindex",
+    "snapshot",
+}  # grows with each chore that is built
 COMPOSED_FLOWS = {"mend", "nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report"}
 MORE_TESTS = {
