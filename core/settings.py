@@ -222,6 +222,23 @@ class Settings(BaseSettings):
         timedelta(days=1), ge=timedelta(0), description="Age from which what no snapshot names is removed"
     )
 
+    event_stream_kept: int = Field(100_000, ge=1, description="Events a tenant's stream keeps, about")
+    reconcile_every: Span = Field(
+        timedelta(seconds=15), ge=timedelta(seconds=1), description="How often numbers are compared while watching"
+    )
+    reconcile_digests_every: Span = Field(
+        timedelta(minutes=10), ge=timedelta(seconds=10), description="How often digests are, while watching"
+    )
+    reconcile_minimum_age: Span = Field(
+        timedelta(seconds=10), ge=timedelta(0), description="Nothing younger than this is judged"
+    )
+    reconcile_cap: int = Field(20_000, ge=1, description="Memories of an index one run has done again, at the most")
+    reconcile_removals: int = Field(1000, ge=0, description="Points a run may take out of an index, whatever its size")
+    reconcile_removed_share: float = Field(0.05, ge=0, le=1, description="Or this share of its points, if that is more")
+    reconcile_sample: int = Field(500, ge=1, le=100_000, description="Points whose payload and vector are looked at")
+    reconcile_portion: int = Field(1_000_000, ge=1000, description="Records one piece of a run compares")
+    reconcile_keep: Span = Field(timedelta(days=30), ge=timedelta(0), description="How long reports are kept")
+
     @property
     def gate_bounds(self) -> GateBounds:
         """What a new index has to reach before it is swapped in."""

@@ -24,6 +24,7 @@ from deployments import (
     commands_import,
     commands_lifecycle,
     commands_memories,
+    commands_reconcile,
     commands_recover,
     commands_reindex,
     commands_run,
@@ -41,6 +42,7 @@ INTERRUPTED = {
     "demo": "Nothing is lost; run `memory demo` again to go on.",
     "reindex": "Nothing is lost; run the same `memory reindex` again to go on.",
     "recover": "Nothing is lost; run `memory recover` again to go on.",
+    "reconcile": "Nothing is lost; run `memory reconcile` again to go on.",
     "run": "Nothing is lost; run `memory run nightly` again to go on.",
     "watch": "What was imported is kept; `memory watch` goes on from there.",
 }
@@ -112,7 +114,7 @@ app = typer.Typer(
 generations_app = typer.Typer(help="The indexes of each tenant: show, abort, drop, sweep.")
 run_app = typer.Typer(
     no_args_is_help=True,
-    help="Run a flow here: embed, batch-lane, archive, reap, rotate, or nightly (in turn, and a report).",
+    help="Run a flow here: embed, batch-lane, archive, reap, rotate, relay, or nightly (in turn, and a report).",
 )
 batch_app = typer.Typer(no_args_is_help=True, help="Jobs of the provider's batch API: list, cancel.")
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
@@ -131,12 +133,15 @@ app.command("policy")(commands_lifecycle.policy)
 app.command("keep")(commands_lifecycle.keep)
 app.command("restore")(commands_lifecycle.restore)
 app.command("erase")(commands_lifecycle.erase)
+app.command("reconcile")(commands_reconcile.reconcile)
+app.command("drift")(commands_reconcile.drift)
 app.command("status")(commands_home.status)
 app.command("costs")(commands_costs.costs)
 app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)
 run_app.command("batch-lane")(commands_run.run_batch_lane)
+run_app.command("relay")(commands_run.run_relay)
 run_app.command("nightly")(commands_run.run_nightly)
 app.command("reindex")(commands_reindex.reindex)
 app.command("rollback")(commands_generations.rollback)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from core.adapters.server_orphans import end_orphans
 from core.assembly import open_engine
 from core.assembly.stores import stop_embedded
+from core.model.drift import Coverage
 from core.model.outbox import SetAside
 from core.settings import Settings, load_settings
 from deployments import options
@@ -55,6 +56,8 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     with open_engine(settings) as engine:
         backlog = engine.backlog(tenants)
         aside = [one for tenant in backlog if tenant.set_aside for one in engine.set_aside(tenant.tenant)]
+        lag = engine.upkeep.event_lag(tenants)
+        coverage = engine.upkeep.coverage(tenants)
         gone = [one for one in engine.safekeeping.index_health(tenants) if one.mostly_gone]
         rates = {kind: {"asked": asked, "hit": hit} for kind, (asked, hit) in engine.cache_rates().items()}
     if as_json:
@@ -63,6 +66,8 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
             {
                 "tenants": listed,
                 "set_aside": [asdict(one) for one in aside],
+                "events": [asdict(one) for one in lag],
+                "coverage": [asdict(one) for one in coverage],
                 "index_mostly_gone": [asdict(one) for one in gone],
                 "stores": stores_of(settings),
                 "caches": rates,
@@ -72,6 +77,12 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     rows = [(one.tenant, one.records, one.waiting, one.in_batch, one.set_aside, one.oldest_waiting) for one in backlog]
     show_table(["tenant", "records", "waiting", "in batch jobs", "set aside", "oldest waiting (UTC)"], rows)
     _show_aside(aside)
+    say("")
+    _show_coverage(coverage)
+    if any(one.waiting for one in lag):
+        say("")
+        told = [(one.tenant, one.waiting, one.oldest, one.relayed_at) for one in lag]
+        show_table(["tenant", "events to tell", "oldest (UTC)", "last told (UTC)"], told)
     for one in gone:
         say(f"\nThe index of {one.tenant} is mostly gone: {one.points} points of {one.due}.")
         say(f"`memory recover --tenant {one.tenant}` rebuilds it.")
@@ -125,6 +136,26 @@ def stores_of(settings: Settings) -> dict[str, str]:
 
 def _show_stores(settings: Settings) -> None:
     show_table(["store", "where"], list(stores_of(settings).items()))
+
+
+def _show_coverage(coverage: Sequence[Coverage]) -> None:
+    """Each index: what it should hold, what of that waits, and how it was when it was last compared."""
+    rows = [
+        (
+            one.tenant,
+            one.generation,
+            one.state,
+            one.records,
+            "unknown" if one.points is None else one.points,
+            one.waiting,
+            one.verdict or "never compared",
+            one.clean_at,
+            one.found_at,
+        )
+        for one in coverage
+    ]
+    columns = ["tenant", "index", "state", "records", "points", "waiting", "last look", "clean (UTC)", "drift (UTC)"]
+    show_table(columns, rows)
 
 
 def _show_aside(aside: Sequence[SetAside]) -> None:

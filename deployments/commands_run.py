@@ -96,6 +96,34 @@ def run_batch_lane(tenants: options.SomeTenants = None, as_json: options.AsJson 
         raise typer.Exit(Exit.FAILED)
 
 
+def run_relay(tenants: options.SomeTenants = None, as_json: options.AsJson = False) -> None:
+    """Tell what happened to memories to each tenant's stream of events in Redis, at least once.
+
+    Schedule it every few seconds or minutes; `memory status` shows what waits.
+
+    \b
+    Example:
+      memory run relay
+    """
+
+    def flow() -> State[Any]:
+        from flows.relay import relay
+
+        return relay(tenants=None if tenants is None else list(tenants), return_state=True)
+
+    state, result = run_flow(flow, tenants, shown=False)
+    rows = [asdict(one) for one in listed(result, "reports")]
+    end = _end(state, result, rows)
+    if as_json:
+        show_json({"message": end.message, "failed": end.problem is not None, "portions": rows})
+    else:
+        (hint if end.problem else say)(end.message)
+    if end.problem is not None:
+        raise typer.Exit(Exit.FAILED)
+    if any(row["skipped"] for row in rows):
+        raise typer.Exit(Exit.IN_PART)
+
+
 def run_nightly(rounds: Rounds = 100, as_json: options.AsJson = False) -> None:
     """Run every chore in turn, for all tenants, and report.
 

@@ -12,6 +12,7 @@ from core.adapters.no_cache import NoCache
 from core.adapters.no_locks import NoLocks
 from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_server import RedisServer
+from core.adapters.redis_streams import RedisStreams
 from core.assembly.lazy_blobs import LazyBlobs
 from core.assembly.models import SpaceModels
 from core.assembly.stores import (
@@ -52,6 +53,8 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
         models = opened.enter_context(closing(SpaceModels(settings, server)))
         loads = index if isinstance(index, BulkLoads) else None
         blobs = opened.enter_context(closing(LazyBlobs(partial(open_blobs, settings))))
+        keep = settings.event_stream_kept
+        events = None if server is None else RedisStreams(server, prefix=CACHE_PREFIX, keep=keep)
         stores = Stores(
             database=database,
             index=index,
@@ -63,6 +66,7 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
             receipt_key=receipt_key(settings),
             loads=loads,
             scratch=scratch_of(server),
+            events=events,
         )
         yield opened.enter_context(closing(Engine(settings, stores, lambda: f"mem_{ULID()}")))
 

@@ -21,7 +21,7 @@ from core.model.generation import Generation, GenerationState
 from core.ports import BlobStore, BulkLoads, Locks, VectorIndex
 from core.record.database import Database
 from core.record.fences import LockName, fenced
-from core.record.kept import NIL, generations_kept, keys
+from core.record.kept import NIL, generations_kept, keys, mark_recovery
 
 WORK = "recover"
 CANNOT = (GenerationState.DROPPED, GenerationState.ABORTED)
@@ -148,6 +148,8 @@ def _piece(
         model=generation.space.model,
         snapshot=None if kept is None else kept.manifest.rows,
     )
+    if not dry:
+        mark_recovery(work.database, generation, work.keep)
     if cursor.phase == "begin":
         cursor = Cursor("records", NIL, empty=recovery.prepare())
         _bulk(work, generation, begin=cursor.empty and not dry)
@@ -155,10 +157,14 @@ def _piece(
     with closing(ReadAhead(recovery)) as ahead:
         for left in reversed(range(pages)):
             alive()
+            if not dry:
+                mark_recovery(work.database, generation, work.keep)
             moved = _go_on(recovery, ahead, following, report.figures, more=left > 0)
             if moved is None:
                 _bulk(work, generation, begin=False, end=not dry)
                 report = replace(report, alias=recovery.alias())
+                if not dry:
+                    mark_recovery(work.database, generation, timedelta(0))
                 break
             following = moved
         else:

@@ -55,6 +55,7 @@ from core.record.swaps import Swaps
 from core.record.uses import tokens_today, uses
 from core.record.vault import Chance, Vault
 from core.settings import Settings
+from core.upkeep import Upkeep
 from core.write.asked import admit_filters, admit_place, admit_query
 from core.write.chunks import ChunkLimits
 from core.write.gate import admit_id, admit_tenant
@@ -117,6 +118,8 @@ class Engine:
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
+        handles = (stores.database, stores.index, stores.locks, self._swapper, self._remover, stores.events)
+        self.upkeep = Upkeep(settings, *handles)
         today = partial(tokens_today, stores.database)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 

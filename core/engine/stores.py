@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from core.model.space import EmbeddingSpace
-from core.ports import BatchEmbedder, BlobStore, BulkLoads, Cache, Embedder, KeyProvider, Locks, VectorIndex
+from core.ports import (
+    BatchEmbedder,
+    BlobStore,
+    BulkLoads,
+    Cache,
+    Embedder,
+    EventStream,
+    KeyProvider,
+    Locks,
+    VectorIndex,
+)
 from core.record.database import Database
 from core.write.working import Scratch
 
@@ -45,3 +55,4 @@ class Stores:
     receipt_key: bytes | None = None
     loads: BulkLoads | None = None
     scratch: Scratch | None = None
+    events: EventStream | None = None

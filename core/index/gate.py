@@ -17,7 +17,7 @@ from core.index.opening import Opening, as_they_are
 from core.index.vectors import checked
 from core.model.generation import Generation
 from core.model.memory import Memory
-from core.model.point import Hit, Vector, payload_of
+from core.model.point import Hit, Vector, payload_of, same_fields
 from core.model.query import Filters, Selection
 from core.model.reindex import Check, GateBounds, GateVerdict
 from core.model.space import EmbeddingSpace, text_hash
@@ -119,7 +119,8 @@ class _Sampled:
                 continue  # written since: it is compared when it has settled
             seen += 1
             text = space.document_text(memory.title, memory.content)
-            wrong += stored.get(memory.embedding_id) != payload_of(memory, text_hash(text, hash_key)).fields
+            wanted_fields = payload_of(memory, text_hash(text, hash_key)).fields
+            wrong += not same_fields(stored.get(memory.embedding_id, {}), wanted_fields)
         return [Check(name="payloads", passed=seen > 0 and wrong == 0, figure=wrong, bound=0, note=f"of {seen}")]
 
     def _vectors(self) -> list[Check]:

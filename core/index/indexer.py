@@ -26,7 +26,7 @@ from core.model.batch import Wanted
 from core.model.generation import Generation
 from core.model.memory import Memory, embedding_id
 from core.model.outbox import Claim, Lane
-from core.model.point import Payload, Point, Stamp, Vector, payload_of
+from core.model.point import Payload, Point, Stamp, Vector, payload_of, same_fields
 from core.model.space import EmbeddingSpace, text_hash
 from core.model.tokens import estimated_tokens
 from core.model.use import Use
@@ -191,9 +191,34 @@ class Indexer:
                 current.add(memory_id)
             elif stored.text_hash == payload.stamp.text_hash:
                 batch.same_text.add(memory_id)
+        current -= self._kept_vectors(batch, current)
         batch.outcome.unchanged = len(current)
         for memory_id in current | batch.same_text:
             batch.texts.pop(memory_id, None)
+
+    def _kept_vectors(self, batch: _Batch, current: set[str]) -> set[str]:
+        """Of points at the very version: those whose payload is not what it should be, to be written with their vector.
+
+        Such an entry is rare: it was asked for again, by a second look or because somebody saw what is wrong.
+        """
+        if not current:
+            return set()
+        collection = batch.generation.collection
+        points = {memory_id: batch.payloads[memory_id].embedding_id for memory_id in current}
+        stored = self._index.payloads(collection, list(points.values()))
+        wrong = {
+            memory_id
+            for memory_id, point in points.items()
+            if point in stored
+            and stored[point].get("version") == batch.payloads[memory_id].stamp.version
+            and not same_fields(stored[point], batch.payloads[memory_id].fields)
+        }
+        if wrong:
+            vectors = self._index.vectors(collection, [points[memory_id] for memory_id in wrong])
+            batch.vectors.update({one: vectors[points[one]] for one in wrong if points[one] in vectors})
+        kept = wrong & batch.vectors.keys()
+        batch.reused.update(kept)
+        return kept
 
     def _stamps(self, batch: _Batch) -> dict[uuid.UUID, Stamp]:
         generation = batch.generation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from core.errors import BadAnswer
 
 Vector = NDArray[np.float32]
 FieldKind = Literal["keyword", "float", "datetime"]
+_ROUNDED = 1e-12
 
 # Every field points are looked up by, each with a payload index made before the first point. Guards read the
 # version of points they name by id, for which an index is only memory.
@@ -159,6 +161,18 @@ def payload_of(memory: Indexable, text_hash: str) -> Payload:
     if memory.expires_at is not None:
         fields["expires_at"] = as_rfc3339(memory.expires_at)
     return Payload(memory.embedding_id, Stamp(memory.version, text_hash), fields)
+
+
+def same_fields(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a stored payload is the wanted one. An index may give a float back with its last bit changed."""
+    if stored.keys() != wanted.keys():
+        return False
+    return all(
+        math.isclose(stored[name], value, rel_tol=_ROUNDED, abs_tol=_ROUNDED)
+        if isinstance(value, float) and isinstance(stored[name], int | float)
+        else stored[name] == value
+        for name, value in wanted.items()
+    )
 
 
 def label_value(name: str, value: str) -> str:

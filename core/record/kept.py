@@ -109,6 +109,13 @@ def enqueue_for(session: Session, generation: Generation, ids: Sequence[str]) ->
     session.execute(query("recover_enqueue"), {**of, "ids": sorted(ids)})
 
 
+def mark_recovery(database: Database, generation: Generation, keep: timedelta) -> None:
+    """A recovery is under way, for `keep` from now unless it says so again: nobody else judges the generation."""
+    values = {"tenant": generation.tenant, "generation": generation.number, "keep": keep}
+    with database.tenant(generation.tenant) as session:
+        session.execute(query("recovery_running"), values)
+
+
 def end_recoveries(database: Database) -> int:
     """Take the mark off generations whose recovery has nothing left to do; how many those were."""
     with database.across() as session:

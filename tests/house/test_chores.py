@@ -5,14 +5,16 @@ from __future__ import annotations
 from tests.house.source import ROOT
 
 CHORES = {  # grows with each chore that is built
-    *("archive", "batch_lane", "embed", "erase", "reap", "recover", "reindex", "rotate", "snapshot"),
+    *("archive", "batch_lane", "embed", "erase", "reap", "reconcile", "recover", "relay", "reindex", "rotate"),
+    "snapshot",
 }
-COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
+COMPOSED_FLOWS = {"mend", "nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report"}
 MORE_TESTS = {
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed", "lifecycle_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
     "embed_edited",
+    *(f"reconcile_{part}" for part in ("faults", "killed", "beside")),
     *(f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders", "engines", "by_jobs")),
 }
 

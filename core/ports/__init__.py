@@ -17,6 +17,31 @@ from core.model.point import Hit, Payload, Point, Stamp, Vector
 from core.model.query import Selection
 from core.model.quota import Grant, Lane, Quota, Wait
 from core.model.space import EmbeddingSpace
+from core.ports.event_stream import EventStream
+from core.ports.key_provider import KeyProvider
+from core.ports.throttle import Throttle
+
+__all__ = [
+    "BatchEmbedder",
+    "BatchLimits",
+    "BatchResult",
+    "BatchState",
+    "BlobInfo",
+    "BlobStore",
+    "BulkLoads",
+    "Cache",
+    "EmbedLimits",
+    "Embedder",
+    "Embeddings",
+    "EventStream",
+    "KeepsVersions",
+    "KeyProvider",
+    "Locks",
+    "TakesTurns",
+    "Throttle",
+    "VectorIndex",
+    "Versioned",
+]
 
 TextKind = Literal["document", "query"]
 
@@ -344,54 +369,3 @@ class Locks(Protocol):
 
     def close(self) -> None:
         """Give back what is held."""
-
-
-class Throttle(Protocol):
-    """Who may send a provider a request now, by its limits for a key. No call raises or blocks.
-
-    With what is shared out of reach, each worker keeps a set share of the limits by itself.
-    """
-
-    def take(
-        self, key: str, tokens: int, lane: Lane, quota: Quota, owner: str, tenant: str | None = None
-    ) -> Grant | Wait:
-        """Leave for one request of about `tokens`, or how many seconds to wait before asking again.
-
-        `owner` is who asks, the same at every asking for one request: it keeps its place in the line. Queries
-        go before bulk work and have a part to themselves; tenants take turns.
-        """
-
-    def give_back(self, key: str, grant: Grant, used_tokens: int | None = None) -> None:
-        """The request has ended; `used_tokens` takes the place of the estimate."""
-
-    def leave(self, key: str, owner: str) -> None:
-        """This owner waits no longer: what was set aside for it is free. Not waiting: nothing."""
-
-    def cool_down(self, key: str, seconds: float) -> None:
-        """Nobody on this key is granted anything for so long from now; a longer time that runs already stays."""
-
-    def cooling(self, keys: Iterable[str]) -> frozenset[str]:
-        """Those of `keys` that cool down now."""
-
-    def close(self) -> None:
-        """Give back what is held."""
-
-
-class KeyProvider(Protocol):
-    """Who holds the master key that wraps data keys: a file, the environment, or a key management service.
-
-    Raises Unavailable (worth another try) and Misconfigured (no such key, no right to it).
-    """
-
-    @property
-    def name(self) -> str:
-        """Name of the master key in use; it is noted beside each data key that it wraps."""
-
-    def wrap(self, tenant: str, key: bytes) -> bytes:
-        """A data key of a tenant, wrapped; only `unwrap` for the same tenant opens it."""
-
-    def unwrap(self, tenant: str, wrapped: bytes, name: str) -> bytes:
-        """The data key that was wrapped under the master key of this name."""
-
-    def destroy(self, tenant: str) -> None:
-        """Give up what is kept for this tenant alone, if anything: its data keys are about to be destroyed."""

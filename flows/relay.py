@@ -1,0 +1,55 @@
+"""The relay flow: tenant after tenant, portion after portion, until all events are told."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from prefect import State, flow, runtime
+from prefect.states import Completed, Failed
+from pydantic import Field
+
+from core.batch.relay import Report
+from core.errors import EngineError, Permanent
+from tasks.engine import engine_kept_open
+from tasks.relay import plan_relay, relay_portion
+
+
+def run_name() -> str:
+    """What the run is called: the chore, and how many tenants it is for."""
+    tenants = runtime.flow_run.parameters.get("tenants")
+    return "relay: all tenants" if tenants is None else f"relay: {len(tenants)} tenants"
+
+
+@flow(name="relay", flow_run_name=run_name, persist_result=False)
+def relay(
+    tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
+    max_portions: Annotated[int, Field(ge=1, le=10_000, description="Portions of one tenant at the most")] = 1000,
+) -> State[list[Report]]:
+    """Tell the events of each tenant to its stream. Can be stopped, and run twice. One report a portion.
+
+    A tenant that fails does not stop the others: the run ends Failed, with the reports in the `reports` of the details.
+    """
+    reports: list[Report] = []
+    problems: list[EngineError] = []
+    with engine_kept_open():
+        for tenant in plan_relay(tenants):
+            for _ in range(max_portions):
+                state: State[Any] = relay_portion(tenant, return_state=True)
+                result = state.result(raise_on_failure=False)
+                if not isinstance(result, Report):
+                    unknown = Permanent(f"the portion ended as {state.name}")
+                    problems.append(result if isinstance(result, EngineError) else unknown)
+                    break
+                reports.append(result)
+                if result.done:
+                    break
+    told = [f"{sum(one.told for one in reports)} events told"]
+    told += sorted({f"skipped: {one.skipped}" for one in reports if one.skipped})
+    if not problems:
+        return Completed(message=", ".join(["completed", *told]), data=reports)
+    message = "; ".join([problems[0].message, *told])
+    return Failed(message=message, data=type(problems[0])(message, reports=reports))
+
+
+if __name__ == "__main__":
+    relay()
