@@ -7,7 +7,7 @@ bounds each call by a timeout of its own, and is closed once, by whoever opened 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 from core.errors import EngineError
 from core.model.point import Hit, Payload, Point, Stamp, Vector
 from core.model.query import Selection
-from core.model.quota import Grant, Lane, Quota, Wait
 from core.model.space import EmbeddingSpace
 from core.ports.event_stream import EventStream
 from core.ports.key_provider import KeyProvider
