@@ -19,7 +19,8 @@ from core.record.database import Session
 from core.record.keywords import Asked
 
 REACH = 2  # how far a hit lends: whole to the next, half to the one after
-LENDERS = 50  # the best hits: what little the others could lend is not worth looking for
+# How many of the best hits lend, by how many answers are asked for: what the others could is not worth looking for.
+FEWEST_LENDERS, LENDERS_AN_ANSWER, MOST_LENDERS = 20, 2, 50
 ARCHIVED = "archive"
 ALONE = "alone"
 NOTHING = Parts()
@@ -27,10 +28,16 @@ NOTHING = Parts()
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The records that may be answered, by point, and what each one's score is made of."""
+    """The records that may be answered, by point, and what each one's score is made of; how many are asked for."""
 
     known: Mapping[uuid.UUID, Candidate]
     parts: Mapping[uuid.UUID, Parts]
+    limit: int
+
+    @property
+    def lenders(self) -> int:
+        """How many of them lend to what stands beside them."""
+        return max(FEWEST_LENDERS, min(LENDERS_AN_ANSWER * self.limit, MOST_LENDERS))
 
 
 @dataclass(slots=True)
@@ -59,7 +66,7 @@ def with_conversation(
     """The hits, and what stands beside them, with what their conversations add."""
     gains = {point: _Gain(hits.known[point], one, one.merged) for point, one in hits.parts.items()}
     if ranking.neighbours > 0:
-        _neighbours(session, tenant, gains, filters, ranking)
+        _neighbours(session, tenant, gains, filters, ranking, hits.lenders)
     if ranking.session > 0 and asked is not None:
         threads = {one.known.thread for one in gains.values() if one.known.thread is not None}
         scores = thread_scores(session, tenant, asked, sorted(threads), filters)
@@ -73,14 +80,14 @@ def with_conversation(
         for one in gains.values() if named else ():
             one.speaker = ranking.speaker * (one.known.speaker in named)
     known = {point: one.known for point, one in gains.items()}
-    return Ranked(known, _parts(gains))
+    return Ranked(known, _parts(gains), hits.limit)
 
 
-def _neighbours(session: Session, tenant: str, gains: Gains, filters: Filters, ranking: Ranking) -> None:
+def _neighbours(session: Session, tenant: str, gains: Gains, filters: Filters, ranking: Ranking, most: int) -> None:
     """Note what the best hits lend, also to those that enter that way."""
     lenders = sorted(
         (one for one in gains.values() if one.known.tier != ARCHIVED), key=lambda one: (-one.merged, one.known.point)
-    )[:LENDERS]
+    )[:most]
     near = beside(session, tenant, [one.known for one in lenders], REACH)
     shares = lent(near, {one.known.point: one.merged for one in lenders})
     entered = candidates(session, tenant, [point for point in shares if point not in gains], filters)

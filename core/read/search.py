@@ -184,7 +184,7 @@ class Search:
         parts = merged(Pool(scores.get(VECTOR), scores.get(KEYWORD)), ranking)
         if ranking.decay_half_life is not None:
             parts = {point: replace(one, decay=decayed(known[point], ranking, now)) for point, one in parts.items()}
-        ranked = Ranked({point: known[point] for point in parts}, parts)
+        ranked = Ranked({point: known[point] for point in parts}, parts, wanted.limit)
         if not ranking.looks_around or not parts:
             return ranked
         asked = hits[KEYWORD].asked if KEYWORD in hits else None
