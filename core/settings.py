@@ -245,6 +245,14 @@ class Settings(BaseSettings):
     )
     receipt_key_file: Path | None = Field(None, description="Your Ed25519 key (PEM), which signs receipts of erasures")
 
+    metrics_host: str = Field("127.0.0.1", description="Where `memory metrics` listens")
+    metrics_port: int = Field(9464, ge=0, le=65535, description="Port of `memory metrics`; 0: any that is free")
+    metrics_tenants: int = Field(50, ge=0, le=10_000, description="Tenants shown by name; the others are summed")
+    metrics_fresh: Span = Field(timedelta(seconds=15), ge=timedelta(0), description="How long figures serve")
+    metrics_timeout: Span = Field(
+        timedelta(seconds=5), ge=timedelta(milliseconds=1), description="Of each statement that counts for metrics"
+    )
+
     @property
     def embedding_default(self) -> EmbeddingModel:
         """The model new tenants are embedded with."""

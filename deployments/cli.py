@@ -24,6 +24,7 @@ from deployments import (
     commands_import,
     commands_lifecycle,
     commands_memories,
+    commands_metrics,
     commands_recover,
     commands_reindex,
     commands_run,
@@ -130,6 +131,7 @@ app.command("restore")(commands_lifecycle.restore)
 app.command("erase")(commands_lifecycle.erase)
 app.command("status")(commands_home.status)
 app.command("costs")(commands_costs.costs)
+app.command("metrics")(commands_metrics.metrics)
 app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.house.source import PRODUCT, ROOT, imports_of, name_of, python_files
 
-HEAVY = ("prefect", "pandas", "great_expectations", "wordllama")
+HEAVY = ("prefect", "pandas", "great_expectations", "wordllama", "prometheus_client")
 LIGHT = ("core.assembly", "core.read", "core.write", "core.index", "core.batch")
 
 # Where a client library may be imported. Elsewhere its types and errors must not be known.
@@ -37,6 +37,7 @@ PLACES = {
     "rich": "deployments/*.py",
     "zstandard": "core/model/compression.py",
     "cryptography": "core/model/*ing.py",
+    "prometheus_client": "core/a*/*.py",
 }
 ONE_FILE = (
     "qdrant_edge",
