@@ -245,6 +245,10 @@ class Settings(BaseSettings):
     )
     receipt_key_file: Path | None = Field(None, description="Your Ed25519 key (PEM), which signs receipts of erasures")
 
+    log_format: Literal["text", "json"] = Field("text", description="How lines are written to standard error")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "WARNING", description="Lines from this level on; INFO adds what flow and task runs say"
+    )
     metrics_host: str = Field("127.0.0.1", description="Where `memory metrics` listens")
     metrics_port: int = Field(9464, ge=0, le=65535, description="Port of `memory metrics`; 0: any that is free")
     metrics_tenants: int = Field(50, ge=0, le=10_000, description="Tenants shown by name; the others are summed")

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from core.errors import EngineError
+from core.assembly.logs import set_up_logs
+from core.errors import EngineError, Misconfigured
+from core.settings import load_settings
 from deployments import (
     commands_batch,
     commands_costs,
@@ -64,6 +67,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; known errors end it with their exit code and without a traceback."""
         as_json = bool(ctx.meta.get("as_json"))
+        with suppress(Misconfigured):  # the command itself says so, if it needs them
+            set_up_logs(load_settings())
         try:
             return super().invoke(ctx)
         except EngineError as problem:

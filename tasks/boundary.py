@@ -13,6 +13,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.logging import get_run_logger
 
 from core.errors import EngineError, Permanent, Transient
+from core.model.logged import about
 from tasks.engine import note_error
 
 RETRIES = 3
@@ -25,12 +26,19 @@ def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> boo
 
 
 @contextmanager
-def task_boundary(what: str) -> Iterator[None]:
+def task_boundary(what: str, tenant: str | None = None, generation: int | None = None) -> Iterator[None]:
     """Around the body of every task: whatever leaves it is an EngineError, logged with `what` and no content.
+
+    All lines of the body are about the tenant and the generation.
 
     An unknown error becomes Permanent and is named by its type and place only: its own message might
     quote a memory, and Prefect keeps what it is given.
     """
+    with about(tenant=tenant, generation=generation):
+        yield from _guarded(what)
+
+
+def _guarded(what: str) -> Iterator[None]:
     try:
         yield
     except EngineError as problem:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from core.assembly import Engine, open_engine
+from core.assembly.logs import set_up_logs
 from core.errors import EngineError, Transient
 from core.settings import Settings, load_settings
 
@@ -72,6 +73,7 @@ def engine_kept_open() -> Iterator[Settings]:
     settings, which hold the bounds of the run.
     """
     settings = load_settings()
+    set_up_logs(settings)
     _shared.hold()
     try:
         yield settings

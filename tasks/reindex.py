@@ -6,6 +6,7 @@ import random
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -63,7 +64,7 @@ def plan_reindex(tenants: list[str] | None = None) -> list[str]:
 @task(name="estimate reindex", task_run_name="estimate reindex {tenant}", **LONG)
 def estimate_reindex(tenant: str, model: str, dimensions: int | None = None) -> Priced:
     """Records, tokens, vectors that can be reused and money, before anything is begun."""
-    with task_boundary(f"estimate reindex {tenant}"), shared_engine() as engine:
+    with task_boundary(f"estimate reindex {tenant}", tenant=tenant), shared_engine() as engine:
         space = engine.space_of(model, dimensions)
         return Priced(estimate=engine.estimate(tenant, space), price=price_of(space.provider, space.model))
 
@@ -71,7 +72,7 @@ def estimate_reindex(tenant: str, model: str, dimensions: int | None = None) -> 
 @task(name="begin reindex", task_run_name="begin reindex {tenant}: {model}", **SHORT)
 def begin_reindex(tenant: str, model: str, dimensions: int | None = None) -> Job | None:
     """Register the new generation, or take up the one begun before. None: the tenant is in that space already."""
-    with task_boundary(f"begin reindex {tenant}"), shared_engine() as engine:
+    with task_boundary(f"begin reindex {tenant}", tenant=tenant), shared_engine() as engine:
         job = reindex.begin(engine.reindex_work(), tenant, engine.space_of(model, dimensions), uuid.uuid4())
         if job is not None:
             begun = "taken up" if job.resumed else "registered"
@@ -82,7 +83,12 @@ def begin_reindex(tenant: str, model: str, dimensions: int | None = None) -> Job
 @task(name="feed reindex", task_run_name="feed reindex {job.generation.tenant}", **SHORT)
 def feed_reindex(job: Job, allowed: int | None = None) -> Report:
     """Put the next bounded piece in the queue; how far the generation is."""
-    with task_boundary(f"feed reindex {job.generation.tenant}"), shared_engine() as engine:
+    with (
+        task_boundary(
+            f"feed reindex {job.generation.tenant}", tenant=job.generation.tenant, generation=job.generation.number
+        ),
+        shared_engine() as engine,
+    ):
         check_not_stopping()
         report = reindex.step(engine.reindex_work(), job, allowed)
         progress = report.progress
@@ -103,7 +109,10 @@ def feed_reindex(job: Job, allowed: int | None = None) -> Report:
 def verify_reindex(job: Job) -> GateVerdict:
     """Put the generation before the gate; the verdict is kept as a table artifact too."""
     tenant = job.generation.tenant
-    with task_boundary(f"verify reindex {tenant}"), shared_engine() as engine:
+    with (
+        _boundary("verify reindex", job),
+        shared_engine() as engine,
+    ):
         check_not_stopping()
         verdict = reindex.verify(engine.reindex_work(), job, random.Random(), datetime.now(UTC))  # noqa: S311  a sample
         create_table_artifact(
@@ -127,7 +136,12 @@ def verify_reindex(job: Job) -> GateVerdict:
 @task(name="swap reindex", task_run_name="swap reindex {job.generation.tenant}", **SHORT)
 def swap_reindex(job: Job, grace: timedelta | None = None) -> SwapOutcome:
     """Make the verified generation live; the old one is kept for `grace` (None: as the settings say)."""
-    with task_boundary(f"swap reindex {job.generation.tenant}"), shared_engine() as engine:
+    with (
+        task_boundary(
+            f"swap reindex {job.generation.tenant}", tenant=job.generation.tenant, generation=job.generation.number
+        ),
+        shared_engine() as engine,
+    ):
         kept = engine.settings.reindex_grace if grace is None else grace
         outcome = reindex.swap(engine.reindex_work(), job, kept)
         get_run_logger().info("%s: generation %d %s", job.generation.tenant, job.generation.number, outcome)
@@ -137,7 +151,12 @@ def swap_reindex(job: Job, grace: timedelta | None = None) -> SwapOutcome:
 @task(name="leave reindex", task_run_name="leave reindex {job.generation.tenant}", **SHORT)
 def leave_reindex(job: Job) -> None:
     """Let another run go on with it at once."""
-    with task_boundary(f"leave reindex {job.generation.tenant}"), shared_engine() as engine:
+    with (
+        task_boundary(
+            f"leave reindex {job.generation.tenant}", tenant=job.generation.tenant, generation=job.generation.number
+        ),
+        shared_engine() as engine,
+    ):
         engine.reindex_work().building.leave(job.generation, job.runner)
 
 
@@ -149,6 +168,11 @@ def sweep_generations() -> Mapping[str, str]:
         for collection, reason in left.items():
             get_run_logger().warning("%s stays: %s", collection, reason)
         return left
+
+
+def _boundary(what: str, job: Job) -> AbstractContextManager[None]:
+    tenant, number = job.generation.tenant, job.generation.number
+    return task_boundary(f"{what} {tenant}", tenant=tenant, generation=number)
 
 
 def _slug(name: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.house.source import PRODUCT, ROOT, imports_of, name_of, python_files
 
-HEAVY = ("prefect", "pandas", "great_expectations", "wordllama", "prometheus_client")
+HEAVY = ("prefect", "pandas", "great_expectations", "wordllama", "prometheus_client", "structlog")
 LIGHT = ("core.assembly", "core.read", "core.write", "core.index", "core.batch")
 
 # Where a client library may be imported. Elsewhere its types and errors must not be known.
@@ -38,6 +38,7 @@ PLACES = {
     "zstandard": "core/model/compression.py",
     "cryptography": "core/model/*ing.py",
     "prometheus_client": "core/a*/*.py",
+    "structlog": "core/assembly/logs.py",
 }
 ONE_FILE = (
     "qdrant_edge",
