@@ -245,6 +245,9 @@ class Settings(BaseSettings):
     )
     receipt_key_file: Path | None = Field(None, description="Your Ed25519 key (PEM), which signs receipts of erasures")
 
+    quality_rows: int = Field(5000, ge=10, le=100_000, description="Rows of a quality suite's sample, at the most")
+    quality_tenants: int = Field(50, ge=1, le=1000, description="Tenants a quality run looks at, at the most")
+    data_docs: Path | None = Field(None, description="Where quality runs write their pages; unset: quality in home")
     log_format: Literal["text", "json"] = Field("text", description="How lines are written to standard error")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "WARNING", description="Lines from this level on; INFO adds what flow and task runs say"

@@ -28,6 +28,7 @@ from deployments import (
     commands_lifecycle,
     commands_memories,
     commands_metrics,
+    commands_quality,
     commands_recover,
     commands_reindex,
     commands_run,
@@ -116,7 +117,7 @@ app = typer.Typer(
 generations_app = typer.Typer(help="The indexes of each tenant: show, abort, drop, sweep.")
 run_app = typer.Typer(
     no_args_is_help=True,
-    help="Run a flow here: embed, batch-lane, archive, reap, rotate, or nightly (in turn, and a report).",
+    help="Run a flow here: embed, batch-lane, archive, reap, rotate, quality, or nightly (in turn, and a report).",
 )
 batch_app = typer.Typer(no_args_is_help=True, help="Jobs of the provider's batch API: list, cancel.")
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
@@ -137,6 +138,7 @@ app.command("erase")(commands_lifecycle.erase)
 app.command("status")(commands_home.status)
 app.command("costs")(commands_costs.costs)
 app.command("metrics")(commands_metrics.metrics)
+app.command("docs")(commands_quality.docs)
 app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)
@@ -154,6 +156,7 @@ batch_app.command("list")(commands_batch.list_jobs)
 batch_app.command("cancel")(commands_batch.cancel_job)
 run_app.command("archive")(commands_lifecycle.run_archive)
 run_app.command("reap")(commands_lifecycle.run_reap)
+run_app.command("quality")(commands_quality.run_quality)
 run_app.command("rotate")(commands_lifecycle.run_rotate)
 app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)

@@ -19,6 +19,7 @@ from core.assembly.stores import (
     limits_of,
     locks_of,
     open_blobs,
+    open_data_docs,
     open_index,
     open_keys,
     prepare_record,
@@ -61,6 +62,7 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
             keys=open_keys(settings),
             receipt_key=receipt_key(settings),
             loads=loads,
+            checker=open_data_docs(settings),
         )
         yield opened.enter_context(closing(Engine(settings, stores, lambda: f"mem_{ULID()}")))
 

@@ -103,7 +103,7 @@ class Engine:
         )
         self.safekeeping = Safekeeping(settings, stores, self._kept_vectors)
         self.lifecycle = Lifecycle(settings, stores, contents, self._writer, self.safekeeping)
-        self.watch = Watch(settings, stores.database, self._reader.rates)
+        self.watch = Watch(settings, stores, self._reader.rates)
         self._loads = stores.loads
         self._index = stores.index
         self._models = stores.models

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from core.model.quality import Checker
 from core.model.space import EmbeddingSpace
 from core.ports import BatchEmbedder, BlobStore, BulkLoads, Cache, Embedder, KeyProvider, Locks, VectorIndex
 from core.record.database import Database
@@ -43,3 +44,4 @@ class Stores:
     keys: KeyProvider | None = None
     receipt_key: bytes | None = None
     loads: BulkLoads | None = None
+    checker: Checker | None = None

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
-from core.errors import EngineError, Unavailable
+from core.batch.quality import QualityWork
+from core.engine.stores import Stores
+from core.errors import EngineError, Misconfigured, Unavailable
+from core.index.frames import Sampling
 from core.model.metrics import OTHERS, PROBLEM, Reading, Sample
 from core.model.use import MILLION
 from core.read.rates import Rates
 from core.read.tally import SearchTally
 from core.record.census import Census, ErrorCounts, TenantWork
-from core.record.database import Database
 from core.settings import Settings
 
 # What a million tokens of a provider's model cost, by batch jobs or not; None: not known.
@@ -21,13 +25,29 @@ Price = Callable[[str, str, bool], float | None]
 class Watch:
     """Figures of an engine, bounded in time and number. Thread-safe."""
 
-    def __init__(self, settings: Settings, database: Database, rates: Rates) -> None:
+    def __init__(self, settings: Settings, stores: Stores, rates: Rates) -> None:
         self.searches = SearchTally()
-        self._census = Census(database, settings.metrics_timeout)
+        self._settings = settings
+        self._stores = stores
+        self._census = Census(stores.database, settings.metrics_timeout)
         self._rates = rates
         self._tenants = settings.metrics_tenants
         self._errors = ErrorCounts(self._census)
         self._lock = threading.Lock()
+
+    def quality_work(self, now: datetime, chance: random.Random) -> QualityWork:
+        """What the quality chore works with. Raises Misconfigured where nobody was given to judge."""
+        if self._stores.checker is None:
+            raise Misconfigured("this engine was opened without a checker")
+        sampling = Sampling(
+            database=self._stores.database,
+            index=self._stores.index,
+            blobs=self._stores.blobs,
+            limit=self._settings.quality_rows,
+            chance=chance,
+            now=now,
+        )
+        return QualityWork(sampling=sampling, checker=self._stores.checker, rows=self._settings.quality_rows)
 
     def error(self, task: str, problem: EngineError) -> None:
         """Note an error that ended a task. Never raises: what cannot be noted now is noted with the next."""

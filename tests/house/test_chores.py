@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.house.source import ROOT
 
 CHORES = {  # grows with each chore that is built
-    *("archive", "batch_lane", "embed", "erase", "reap", "recover", "reindex", "rotate", "snapshot"),
+    *("archive", "batch_lane", "embed", "erase", "quality", "reap", "recover", "reindex", "rotate", "snapshot"),
 }
 COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report"}
