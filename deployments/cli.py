@@ -28,6 +28,7 @@ from deployments import (
     commands_lifecycle,
     commands_memories,
     commands_metrics,
+    commands_plan,
     commands_quality,
     commands_recover,
     commands_reindex,
@@ -138,6 +139,7 @@ app.command("erase")(commands_lifecycle.erase)
 app.command("status")(commands_home.status)
 app.command("costs")(commands_costs.costs)
 app.command("metrics")(commands_metrics.metrics)
+app.command("plan")(commands_plan.plan_size)
 app.command("docs")(commands_quality.docs)
 app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
