@@ -277,6 +277,21 @@ class Settings(BaseSettings):
     )
     receipt_key_file: Path | None = Field(None, description="Your Ed25519 key (PEM), which signs receipts of erasures")
 
+    quality_rows: int = Field(5000, ge=10, le=100_000, description="Rows of a quality suite's sample, at the most")
+    quality_tenants: int = Field(50, ge=1, le=1000, description="Tenants a quality run looks at, at the most")
+    data_docs: Path | None = Field(None, description="Where quality runs write their pages; unset: quality in home")
+    log_format: Literal["text", "json"] = Field("text", description="How lines are written to standard error")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "WARNING", description="Lines from this level on; INFO adds what flow and task runs say"
+    )
+    metrics_host: str = Field("127.0.0.1", description="Where `memory metrics` listens")
+    metrics_port: int = Field(9464, ge=0, le=65535, description="Port of `memory metrics`; 0: any that is free")
+    metrics_tenants: int = Field(50, ge=0, le=10_000, description="Tenants shown by name; the others are summed")
+    metrics_fresh: Span = Field(timedelta(seconds=15), ge=timedelta(0), description="How long figures serve")
+    metrics_timeout: Span = Field(
+        timedelta(seconds=5), ge=timedelta(milliseconds=1), description="Of each statement that counts for metrics"
+    )
+
     @property
     def embedding_default(self) -> EmbeddingModel:
         """The model new tenants are embedded with."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from core.errors import EngineError
+from core.assembly.logs import set_up_logs
+from core.errors import EngineError, Misconfigured
+from core.settings import load_settings
 from deployments import (
     commands_batch,
     commands_costs,
@@ -24,6 +27,9 @@ from deployments import (
     commands_import,
     commands_lifecycle,
     commands_memories,
+    commands_metrics,
+    commands_plan,
+    commands_quality,
     commands_reconcile,
     commands_recover,
     commands_reindex,
@@ -67,6 +73,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; known errors end it with their exit code and without a traceback."""
         as_json = bool(ctx.meta.get("as_json"))
+        with suppress(Misconfigured):  # the command itself says so, if it needs them
+            set_up_logs(load_settings())
         try:
             return super().invoke(ctx)
         except EngineError as problem:
@@ -114,7 +122,7 @@ app = typer.Typer(
 generations_app = typer.Typer(help="The indexes of each tenant: show, abort, drop, sweep.")
 run_app = typer.Typer(
     no_args_is_help=True,
-    help="Run a flow here: embed, batch-lane, archive, reap, rotate, relay, or nightly (in turn, and a report).",
+    help="Run a flow here: embed, batch-lane, archive, reap, rotate, relay, quality, or nightly (the chores in turn).",
 )
 batch_app = typer.Typer(no_args_is_help=True, help="Jobs of the provider's batch API: list, cancel.")
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
@@ -137,6 +145,9 @@ app.command("reconcile")(commands_reconcile.reconcile)
 app.command("drift")(commands_reconcile.drift)
 app.command("status")(commands_home.status)
 app.command("costs")(commands_costs.costs)
+app.command("metrics")(commands_metrics.metrics)
+app.command("plan")(commands_plan.plan_size)
+app.command("docs")(commands_quality.docs)
 app.command("doctor")(commands_doctor.doctor)
 app.add_typer(run_app, name="run")
 run_app.command("embed")(commands_run.run_embed)
@@ -155,6 +166,7 @@ batch_app.command("list")(commands_batch.list_jobs)
 batch_app.command("cancel")(commands_batch.cancel_job)
 run_app.command("archive")(commands_lifecycle.run_archive)
 run_app.command("reap")(commands_lifecycle.run_reap)
+run_app.command("quality")(commands_quality.run_quality)
 run_app.command("rotate")(commands_lifecycle.run_rotate)
 app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)

@@ -11,6 +11,7 @@ from pydantic import Field
 from core.errors import EngineError, Permanent
 from flows.archive import archive
 from flows.embed import TenantRun, embed
+from flows.quality import quality
 from flows.reap import reap
 from flows.snapshot import snapshot
 from tasks.engine import engine_kept_open
@@ -20,11 +21,11 @@ from tasks.report import Effort, Row, closing_report
 REPORT_KEY = "nightly-report"
 
 
-@flow(name="nightly", flow_run_name="nightly: embed, archive, reap, snapshot, report", persist_result=False)
+@flow(name="nightly", flow_run_name="nightly: embed, archive, reap, snapshot, quality, report", persist_result=False)
 def nightly(
     max_rounds: Annotated[int, Field(ge=1, le=1000, description="Rounds of embed, at the most")] = 100,
 ) -> State[list[Row]]:
-    """Embed what waits, archive and reap by policy, take snapshots, drop indexes that are due, and report.
+    """Embed what waits, archive and reap by policy, take snapshots, drop indexes that are due, judge samples, report.
 
     A row a tenant, kept as the table `nightly-report` too. Ends Failed when a chore failed, with the rows in the
     `rows` of the error's details: one chore's failure keeps none of the others from its turn.
@@ -36,6 +37,7 @@ def nightly(
         states["reap"] = reap(return_state=True)
         states["snapshot"] = snapshot(return_state=True)
         states["sweep of generations"] = sweep_generations(return_state=True)
+        states["quality"] = quality(return_state=True)
         said = [f"{name}: {one.message or one.name}" for name, one in states.items() if _says(name, one)]
         note = "; ".join(f"{name}: {one.message or one.name}" for name, one in states.items())
         rows = closing_report(REPORT_KEY, efforts_of(result), note)

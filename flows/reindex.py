@@ -27,6 +27,7 @@ from core.settings import Settings
 from tasks.batch_lane import PIECE, submit_batch_jobs
 from tasks.embed import embed_portion
 from tasks.engine import engine_kept_open, stop_soon
+from tasks.quality import judge_before_swap
 from tasks.reindex import (
     Lane,
     Priced,
@@ -79,6 +80,7 @@ class TenantReindex:
     tokens: int = 0
     seconds: float = 0.0
     verdict: GateVerdict | None = None
+    refused: str = ""
     problem: EngineError | None = None
 
 
@@ -192,12 +194,20 @@ def _one(run: TenantReindex, wish: Wish, purse: Purse, settings: Settings) -> No
             run.ending = Ending.FAILED_GATE
         else:
             return
-        if wish.swap:
+        if wish.swap and _is_fit(run, job):
             outcome = swap_reindex(job, wish.grace)
             run.ending = Ending.SWAPPED if outcome is SwapOutcome.SWAPPED else Ending.ALREADY
     finally:
         if run.ending is not Ending.SWAPPED:
             leave_reindex(job)
+
+
+def _is_fit(run: TenantReindex, job: Job) -> bool:
+    """Whether the suites let the verified generation pass too."""
+    judged = judge_before_swap(job, run.verdict)
+    if not judged.passed:
+        run.ending, run.refused = Ending.FAILED_GATE, judged.reasons
+    return judged.passed
 
 
 def _afford(priced: Priced, purse: Purse) -> None:
@@ -288,5 +298,5 @@ def _told(run: TenantReindex) -> str:
     if run.problem is not None:
         return run.problem.message
     if run.ending is Ending.FAILED_GATE and run.verdict is not None:
-        return f"{run.ending}: {run.verdict.reasons}"
+        return f"{run.ending}: {run.verdict.reasons or run.refused}"
     return run.ending

@@ -45,7 +45,7 @@ def plan_batch_jobs(tenants: list[str] | None = None) -> list[Submitting]:
 )
 def submit_batch_jobs(piece: Submitting) -> Submitted:
     """Fill and send at most one job for each of a tenant's generations."""
-    with task_boundary(f"submit batch jobs of {piece.tenant}"), shared_engine() as engine:
+    with task_boundary(f"submit batch jobs of {piece.tenant}", tenant=piece.tenant), shared_engine() as engine:
         report = step(replace(engine.batch_work(), check=check_not_stopping), piece)
         get_run_logger().info(
             "%s: %d entries, %d texts, about %d tokens in %d jobs; %d reused, %d brought without %s",
@@ -86,7 +86,7 @@ def list_batch_jobs(tenants: list[str] | None = None) -> list[BatchJob]:
 )
 def follow_batch_job(job: BatchJob) -> Followed:
     """Look at one open job, and keep its results if it has ended."""
-    with task_boundary(f"follow batch job {job.id} of {job.tenant}"), shared_engine() as engine:
+    with task_boundary(f"follow batch job {job.id} of {job.tenant}", tenant=job.tenant), shared_engine() as engine:
         found = follow(replace(engine.batch_work(), check=check_not_stopping), job)
         said = f"(postponed: {found.postponed})" if found.postponed else ""
         get_run_logger().info("batch job %s is %s: %d vectors kept %s", job.id, found.state, found.kept, said)

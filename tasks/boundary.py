@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from prefect import Task
+from prefect import Task, runtime
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.logging import get_run_logger
 
 from core.errors import EngineError, Permanent, Transient
+from core.model.logged import about
+from tasks.engine import note_error
 
 RETRIES = 3
 RETRY_SECONDS = [1.0, 5.0, 20.0]
@@ -24,21 +26,36 @@ def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> boo
 
 
 @contextmanager
-def task_boundary(what: str) -> Iterator[None]:
+def task_boundary(what: str, tenant: str | None = None, generation: int | None = None) -> Iterator[None]:
     """Around the body of every task: whatever leaves it is an EngineError, logged with `what` and no content.
+
+    All lines of the body are about the tenant and the generation.
 
     An unknown error becomes Permanent and is named by its type and place only: its own message might
     quote a memory, and Prefect keeps what it is given.
     """
+    with about(tenant=tenant, generation=generation):
+        yield from _guarded(what)
+
+
+def _guarded(what: str) -> Iterator[None]:
     try:
         yield
     except EngineError as problem:
         get_run_logger().warning("%s: %s: %s", what, type(problem).__name__, problem.message)
+        note_error(_task(), problem)
         raise type(problem)(problem.message, **problem.details) from None
     except Exception as problem:  # noqa: BLE001  the one place for it
         found = f"unforeseen {type(problem).__name__} at {_place(problem)}"
         get_run_logger().error("%s: %s", what, found)
-        raise Permanent(f"{what}: {found}") from None
+        told = Permanent(f"{what}: {found}")
+        note_error(_task(), told)
+        raise told from None
+
+
+def _task() -> str:
+    """Name of the task that runs, without whose data it is."""
+    return str(runtime.task_run.task_name or "no task")
 
 
 def _place(problem: Exception) -> str:

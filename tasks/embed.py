@@ -50,7 +50,7 @@ def plan_embed(tenants: list[str] | None = None) -> list[Portion]:
 )
 def embed_portion(portion: Portion) -> Report:
     """Bring one portion of a tenant's waiting entries into its indexes."""
-    with task_boundary(f"embed {portion.tenant}"), shared_engine() as engine:
+    with task_boundary(f"embed {portion.tenant}", tenant=portion.tenant), shared_engine() as engine:
         report = step(replace(engine.embed_work(), check=check_not_stopping), portion)
         get_run_logger().info(
             "%s: %d embedded, %d reused, %d truncated, %d payload only, %d deleted, %d unchanged, %d requeued, "

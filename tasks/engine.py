@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from core.assembly import Engine, open_engine
-from core.errors import Transient
+from core.assembly.logs import set_up_logs
+from core.errors import EngineError, Transient
 from core.settings import Settings, load_settings
 
 
@@ -34,6 +35,11 @@ class _Shared:
                 self.stopping.clear()
                 self._engine = None
                 self._opened.close()
+
+    def opened(self) -> Engine | None:
+        """The engine, if somebody has opened it."""
+        with self._lock:
+            return self._engine
 
     def engine(self) -> Engine:
         """The engine, opened now if nobody has yet. Only for those who hold it."""
@@ -67,9 +73,21 @@ def engine_kept_open() -> Iterator[Settings]:
     settings, which hold the bounds of the run.
     """
     settings = load_settings()
+    set_up_logs(settings)
     _shared.hold()
     try:
         yield settings
+    finally:
+        _shared.let_go()
+
+
+def note_error(task: str, problem: EngineError) -> None:
+    """Count an error that ended a task, if the engine is open; nothing is opened for it."""
+    _shared.hold()
+    try:
+        engine = _shared.opened()
+        if engine is not None:
+            engine.watch.error(task, problem)
     finally:
         _shared.let_go()
 

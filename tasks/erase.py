@@ -29,7 +29,7 @@ MOST_STEPS = 1_000_000
 )
 def erase_all_of(request: Request) -> Report:
     """Erase what is asked, and look for it again; without a receipt when a store was out of reach."""
-    with task_boundary(f"erase {request.tenant}"), shared_engine() as engine:
+    with task_boundary(f"erase {request.tenant}", tenant=request.tenant), shared_engine() as engine:
         work = replace(engine.lifecycle.erase_work(), check=check_not_stopping)
         summed = Report(tenant=request.tenant, next=plan(work, request))
         for _ in range(MOST_STEPS):

@@ -44,7 +44,7 @@ def plan_reap(tenants: list[str] | None = None) -> list[Portion]:
 )
 def reap_batches(portion: Portion, batches: int) -> Report:
     """So many batches of a tenant, or fewer when it is done; the report says where to go on."""
-    with task_boundary(f"reap {portion.tenant}"), shared_engine() as engine:
+    with task_boundary(f"reap {portion.tenant}", tenant=portion.tenant), shared_engine() as engine:
         work = replace(engine.lifecycle.reap_work(), check=check_not_stopping)
         summed = Report(tenant=portion.tenant, next=portion)
         for _ in range(batches):

@@ -44,7 +44,7 @@ def plan_recover(tenants: list[str] | None = None) -> list[str]:
 )
 def recover_piece(tenant: str, cursor: Cursor = BEGINNING, generation: int | None = None) -> Report:
     """Recover one piece of a tenant's index."""
-    with task_boundary(f"recover {tenant}"), shared_engine() as engine:
+    with task_boundary(f"recover {tenant}", tenant=tenant), shared_engine() as engine:
         report = step(replace(engine.safekeeping.recover_work(), check=check_not_stopping), tenant, cursor, generation)
         found = report.figures
         get_run_logger().info(

@@ -6,6 +6,7 @@ import random
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -69,7 +70,7 @@ def estimate_reindex(tenant: str, model: str, dimensions: int | None = None, lan
 
     Raises Misconfigured for a lane the model does not have.
     """
-    with task_boundary(f"estimate reindex {tenant}"), shared_engine() as engine:
+    with task_boundary(f"estimate reindex {tenant}", tenant=tenant), shared_engine() as engine:
         space = engine.space_of(model, dimensions)
         if lane == "batch" and engine.batch_work().batches_of(space) is None:
             raise Misconfigured(f"{space.provider} is not known to have batch jobs: reindex without --lane batch")
@@ -80,7 +81,7 @@ def estimate_reindex(tenant: str, model: str, dimensions: int | None = None, lan
 @task(name="begin reindex", task_run_name="begin reindex {tenant}: {model}", **SHORT)
 def begin_reindex(tenant: str, model: str, dimensions: int | None = None) -> Job | None:
     """Register the new generation, or take up the one begun before. None: the tenant is in that space already."""
-    with task_boundary(f"begin reindex {tenant}"), shared_engine() as engine:
+    with task_boundary(f"begin reindex {tenant}", tenant=tenant), shared_engine() as engine:
         job = reindex.begin(engine.reindex_work(), tenant, engine.space_of(model, dimensions), uuid.uuid4())
         if job is not None:
             begun = "taken up" if job.resumed else "registered"
@@ -94,7 +95,12 @@ def feed_reindex(job: Job, allowed: int | None = None, for_jobs: int | None = No
 
     With `for_jobs` it is for batch jobs, and at the most so many wait for one.
     """
-    with task_boundary(f"feed reindex {job.generation.tenant}"), shared_engine() as engine:
+    with (
+        task_boundary(
+            f"feed reindex {job.generation.tenant}", tenant=job.generation.tenant, generation=job.generation.number
+        ),
+        shared_engine() as engine,
+    ):
         check_not_stopping()
         work = engine.reindex_work()
         if for_jobs is not None:
@@ -119,7 +125,10 @@ def feed_reindex(job: Job, allowed: int | None = None, for_jobs: int | None = No
 def verify_reindex(job: Job) -> GateVerdict:
     """Put the generation before the gate; the verdict is kept as a table artifact too."""
     tenant = job.generation.tenant
-    with task_boundary(f"verify reindex {tenant}"), shared_engine() as engine:
+    with (
+        _boundary("verify reindex", job),
+        shared_engine() as engine,
+    ):
         check_not_stopping()
         verdict = reindex.verify(engine.reindex_work(), job, random.Random(), datetime.now(UTC))  # noqa: S311  a sample
         create_table_artifact(
@@ -143,7 +152,12 @@ def verify_reindex(job: Job) -> GateVerdict:
 @task(name="swap reindex", task_run_name="swap reindex {job.generation.tenant}", **SHORT)
 def swap_reindex(job: Job, grace: timedelta | None = None) -> SwapOutcome:
     """Make the verified generation live; the old one is kept for `grace` (None: as the settings say)."""
-    with task_boundary(f"swap reindex {job.generation.tenant}"), shared_engine() as engine:
+    with (
+        task_boundary(
+            f"swap reindex {job.generation.tenant}", tenant=job.generation.tenant, generation=job.generation.number
+        ),
+        shared_engine() as engine,
+    ):
         kept = engine.settings.reindex_grace if grace is None else grace
         outcome = reindex.swap(engine.reindex_work(), job, kept)
         get_run_logger().info("%s: generation %d %s", job.generation.tenant, job.generation.number, outcome)
@@ -153,7 +167,12 @@ def swap_reindex(job: Job, grace: timedelta | None = None) -> SwapOutcome:
 @task(name="leave reindex", task_run_name="leave reindex {job.generation.tenant}", **SHORT)
 def leave_reindex(job: Job) -> None:
     """Let another run go on with it at once."""
-    with task_boundary(f"leave reindex {job.generation.tenant}"), shared_engine() as engine:
+    with (
+        task_boundary(
+            f"leave reindex {job.generation.tenant}", tenant=job.generation.tenant, generation=job.generation.number
+        ),
+        shared_engine() as engine,
+    ):
         engine.reindex_work().building.leave(job.generation, job.runner)
 
 
@@ -165,6 +184,11 @@ def sweep_generations() -> Mapping[str, str]:
         for collection, reason in left.items():
             get_run_logger().warning("%s stays: %s", collection, reason)
         return left
+
+
+def _boundary(what: str, job: Job) -> AbstractContextManager[None]:
+    tenant, number = job.generation.tenant, job.generation.number
+    return task_boundary(f"{what} {tenant}", tenant=tenant, generation=number)
 
 
 def _slug(name: str) -> str:

@@ -44,7 +44,7 @@ def plan_rotate(tenants: list[str] | None, *, new_key: bool) -> list[Portion]:
 )
 def rotate_batches(portion: Portion, batches: int) -> Report:
     """So many batches of a tenant, or fewer when it is done; the report says where to go on."""
-    with task_boundary(f"rotate {portion.tenant}"), shared_engine() as engine:
+    with task_boundary(f"rotate {portion.tenant}", tenant=portion.tenant), shared_engine() as engine:
         work = replace(engine.lifecycle.rotate_work(), check=check_not_stopping)
         summed = Report(tenant=portion.tenant, next=portion)
         for _ in range(batches):

@@ -44,7 +44,7 @@ def plan_snapshot(tenants: list[str] | None = None) -> list[str]:
 )
 def snapshot_portion(tenant: str) -> Report:
     """Take one portion of a tenant's snapshot."""
-    with task_boundary(f"snapshot {tenant}"), shared_engine() as engine:
+    with task_boundary(f"snapshot {tenant}", tenant=tenant), shared_engine() as engine:
         report = step(replace(engine.safekeeping.snapshot_work(), check=check_not_stopping), tenant)
         get_run_logger().info(
             "%s: %d rows in %d parts, %d unchanged, %d dropped, %d moving, %d damaged %s",

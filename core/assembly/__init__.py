@@ -20,6 +20,7 @@ from core.assembly.stores import (
     limits_of,
     locks_of,
     open_blobs,
+    open_data_docs,
     open_index,
     open_keys,
     prepare_record,
@@ -67,6 +68,7 @@ def open_engine(settings: Settings) -> Iterator[Engine]:
             loads=loads,
             scratch=scratch_of(server),
             events=events,
+            checker=open_data_docs(settings),
         )
         yield opened.enter_context(closing(Engine(settings, stores, lambda: f"mem_{ULID()}")))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from core.adapters.data_docs import DataDocs
 from core.adapters.embedded_postgres import start_postgres, stop_postgres
 from core.adapters.embedded_valkey import start_valkey, stop_valkey
 from core.adapters.qdrant_edge import EdgeIndex
@@ -46,6 +47,11 @@ def open_index(settings: Settings) -> VectorIndex:
             quantization=settings.qdrant_quantization,
         )
     )
+
+
+def open_data_docs(settings: Settings) -> DataDocs:
+    """Where quality runs are judged and their pages kept; nothing is imported or written yet."""
+    return DataDocs(settings.data_docs or settings.home / "quality")
 
 
 def open_blobs(settings: Settings) -> BlobStore:

@@ -191,7 +191,7 @@ def _large(work: ArchiveWork, portion: Portion, least: int) -> Report:
 def _archive(work: ArchiveWork, tenant: str, wanted: Mapping[str, _Wanted], tier: str | None) -> Report:
     objects, failed = _objects(work, tenant, wanted)
     keep_dictionary(work.blobs)
-    named = {one.key: (one.memory.id, one.memory.version) for one in objects}
+    named = {one.key: (one.memory.id, one.memory.version, len(one.data)) for one in objects}
     with work.database.tenant(tenant) as session:
         announced = archives.announce(session, tenant, named, work.announced)
     mine = {one.key: one for one in objects if one.key in announced}

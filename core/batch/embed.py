@@ -7,6 +7,7 @@ embedding and upserting overlap; nothing is shared between them but the count of
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -22,9 +23,12 @@ from core.errors import BadAnswer, EngineError, NotFound, Overloaded, Transient
 from core.index.budget import Budget
 from core.index.indexer import Indexer, Outcome, entries_of
 from core.index.patience import Patience
+from core.model.logged import about
 from core.model.outbox import Backlog, Claim
 from core.ports import BulkLoads
 from core.record.outbox import Outbox
+
+logger = logging.getLogger(__name__)
 
 SAMPLE = 20
 # Entries that wait together, from which a load counts as bulk: more than an index builds in passing.
@@ -179,7 +183,8 @@ class _Run:
                     continue
                 if claim is None:
                     return
-                self._bring(claim)
+                with about(tenant=claim.generation.tenant, generation=claim.generation.number, batch=str(claim.owner)):
+                    self._bring(claim)
                 self._begin_load(claim.generation.collection)
         except BaseException:
             self.stop.set()
@@ -268,6 +273,7 @@ class _Run:
         finally:
             if not ended:
                 self._give_back(claim, entries_of(claim), failed=False)
+        logger.debug("batch of %d: %d embedded, %d reused", len(claim.entries), outcome.embedded, outcome.reused)
         with self._lock:
             self.report = self.report.plus(outcome)
         if self._work.budget is not None:

@@ -17,6 +17,8 @@ from core.batch.reindex import ReindexWork, behind_of, give_up_idle
 from core.engine.lifecycle import Lifecycle
 from core.engine.safekeeping import Safekeeping
 from core.engine.stores import Models, Stores
+from core.engine.watch import Watch
+from core.errors import EngineError, Refused
 from core.index.budget import Budget
 from core.index.estimate import Estimate, Estimator, TenantEstimate
 from core.index.gate import Gate
@@ -113,6 +115,7 @@ class Engine:
         )
         self.safekeeping = Safekeeping(settings, stores, self._kept_vectors)
         self.lifecycle = Lifecycle(settings, stores, contents, self._writer, self.safekeeping)
+        self.watch = Watch(settings, stores, self._reader.rates)
         self._index = stores.index
         self._models = stores.models
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
@@ -176,10 +179,16 @@ class Engine:
         `ranking` takes the place of what the settings say, `around` asks for passages of so many memories on
         each side of a hit, `min_score` leaves out what scores less.
         """
-        chosen = admit_filters(filters or Filters())
-        return self._reader.search(
-            admit_tenant(tenant), admit_query(text), limit, chosen, ranking=ranking, around=around, min_score=min_score
-        )
+        chosen, asked = admit_filters(filters or Filters()), (admit_tenant(tenant), admit_query(text))
+        started = time.monotonic()
+        try:
+            answer = self._reader.search(*asked, limit, chosen, ranking=ranking, around=around, min_score=min_score)
+        except EngineError as problem:
+            if not isinstance(problem, Refused):
+                self.watch.searches.failed()
+            raise
+        self.watch.searches.answered(time.monotonic() - started, degraded=answer.degraded is not None)
+        return answer
 
     def context(
         self,
@@ -320,6 +329,7 @@ class Engine:
 
     def close(self) -> None:
         """End the engine's own threads. The stores are closed by whoever opened them."""
+        self.watch.close()
         self._reader.close()
         self._access.close()
         self._kept_vectors.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from core.model.quality import Checker
 from core.model.space import EmbeddingSpace
 from core.ports import (
     BatchEmbedder,
@@ -56,3 +57,4 @@ class Stores:
     loads: BulkLoads | None = None
     scratch: Scratch | None = None
     events: EventStream | None = None
+    checker: Checker | None = None

@@ -38,13 +38,14 @@ class Object:
     arriving: bool
 
 
-def announce(session: Session, tenant: str, keys: Mapping[str, tuple[str, int]], live: timedelta) -> set[str]:
-    """Announce puts, by key with id and version, for so long; the keys that may be put now."""
+def announce(session: Session, tenant: str, keys: Mapping[str, tuple[str, int, int]], live: timedelta) -> set[str]:
+    """Announce puts, by key with id, version and bytes, for so long; the keys that may be put now."""
     values = {
         "tenant": tenant,
         "keys": list(keys),
-        "ids": [memory_id for memory_id, _ in keys.values()],
-        "versions": [version for _, version in keys.values()],
+        "ids": [memory_id for memory_id, _, _ in keys.values()],
+        "versions": [version for _, version, _ in keys.values()],
+        "bytes": [size for _, _, size in keys.values()],
         "live": live,
     }
     return {row["key"] for row in session.execute(query("archive_announce"), values).fetchall()}

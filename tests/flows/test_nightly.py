@@ -74,3 +74,15 @@ def test_the_report_is_made_when_embed_failed_and_says_so(remember: Remember, re
     shown, note = table()
     assert note.startswith("embed: alien failed")
     assert shown[0]["problem"] == rows["alien"].problem
+
+
+def test_errors_that_end_a_task_are_counted_by_type(remember_elsewhere: Remember) -> None:
+    from core.assembly import open_engine
+    from core.assembly.metrics import reading_of
+    from core.settings import load_settings
+
+    remember_elsewhere("alien", 3)
+    assert nightly().is_failed()
+    with open_engine(load_settings()) as engine:
+        counts = {one.labels: one.value for one in reading_of(engine).samples if one.name == "memory_errors_total"}
+    assert counts == {("embed portion", "Misconfigured"): 1}

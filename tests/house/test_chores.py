@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.house.source import ROOT
 
 CHORES = {  # grows with each chore that is built
-    *("archive", "batch_lane", "embed", "erase", "reap", "reconcile", "recover", "relay", "reindex", "rotate"),
-    "snapshot",
+    *("archive", "batch_lane", "embed", "erase", "quality", "reap", "reconcile", "recover", "relay", "reindex"),
+    *("rotate", "snapshot"),
 }
 COMPOSED_FLOWS = {"mend", "nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report"}

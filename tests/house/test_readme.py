@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from core.model.metrics import METRICS
 from core.settings import Settings
 from deployments.cli import app
 from tests.house.source import ROOT
@@ -44,3 +45,7 @@ def test_every_command_is_in_its_table() -> None:
     commands = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
     assert commands == shown & commands
     assert shown <= commands
+
+
+def test_every_metric_is_in_its_table() -> None:
+    assert set(re.findall(r"`(memory_\w+)`", README)) == {metric.name for metric in METRICS}

@@ -1,0 +1,2 @@
+-- as: worker
+SELECT task, kind, count FROM task_error ORDER BY task, kind;
