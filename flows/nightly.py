@@ -11,6 +11,7 @@ from pydantic import Field
 from core.errors import EngineError, Permanent
 from flows.archive import archive
 from flows.embed import TenantRun, embed
+from flows.mend import mend
 from flows.quality import quality
 from flows.reap import reap
 from flows.snapshot import snapshot
@@ -21,11 +22,13 @@ from tasks.report import Effort, Row, closing_report
 REPORT_KEY = "nightly-report"
 
 
-@flow(name="nightly", flow_run_name="nightly: embed, archive, reap, snapshot, quality, report", persist_result=False)
+@flow(
+    name="nightly", flow_run_name="nightly: embed, mend, archive, reap, snapshot, quality, report", persist_result=False
+)
 def nightly(
     max_rounds: Annotated[int, Field(ge=1, le=1000, description="Rounds of embed, at the most")] = 100,
 ) -> State[list[Row]]:
-    """Embed what waits, archive and reap by policy, take snapshots, drop indexes that are due, judge samples, report.
+    """Embed what waits, mend drift, archive and reap by policy, take snapshots, drop old indexes, judge samples.
 
     A row a tenant, kept as the table `nightly-report` too. Ends Failed when a chore failed, with the rows in the
     `rows` of the error's details: one chore's failure keeps none of the others from its turn.
@@ -33,6 +36,7 @@ def nightly(
     with engine_kept_open():
         states: dict[str, State[Any]] = {"embed": embed(max_rounds=max_rounds, return_state=True)}
         result = states["embed"].result(raise_on_failure=False)
+        states["mend"] = mend(return_state=True)
         states["archive"] = archive(return_state=True)
         states["reap"] = reap(return_state=True)
         states["snapshot"] = snapshot(return_state=True)

@@ -50,7 +50,9 @@ def test_the_report_has_a_row_a_tenant(remember: Remember, set_aside_one: Callab
     ]
     shown, note = table()
     assert [row["tenant"] for row in shown] == ["anna", "bert"]
-    assert note.startswith("embed: completed, 1 set aside; archive: completed; reap: completed; snapshot: completed")
+    assert note.startswith(
+        "embed: completed, 1 set aside; mend: completed; archive: completed; reap: completed; snapshot: completed"
+    )
 
 
 def test_it_runs_twice(remember: Remember) -> None:
