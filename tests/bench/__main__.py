@@ -26,6 +26,7 @@ from core.model.point import Point, payload_of
 from core.record.memories import Place
 from core.settings import Settings, load_settings
 from tests.bench import reindex
+from tests.bench.drift import looked
 from tests.bench.footprint import drained
 from tests.bench.limits import BareShard, copy_rows, library_model, timed, two_insert_commits
 from tests.bench.snapshots import kept
@@ -167,6 +168,7 @@ def main() -> None:
     parser.add_argument("--reindex", type=int, default=20_000, help="records of a reindex, and of one beside searches")
     parser.add_argument("--reindex-footprint", type=int, nargs="*", default=[100_000, 200_000])
     parser.add_argument("--kept", type=int, nargs="*", default=[100_000, 200_000], help="vectors kept and recovered")
+    parser.add_argument("--drift", type=int, nargs="*", default=[100_000], help="records compared with their index")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"))
     chosen = parser.parse_args()
     figures = on_fresh_home(lambda settings: run(settings, chosen.records, chosen.writes, chosen.searches))
@@ -183,6 +185,9 @@ def main() -> None:
     ]
     figures["snapshot_and_recover"] = [
         on_fresh_home(lambda settings, records=records: kept(settings, records)) for records in chosen.kept
+    ]
+    figures["drift"] = [
+        on_fresh_home(lambda settings, records=records: looked(settings, records)) for records in chosen.drift
     ]
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
