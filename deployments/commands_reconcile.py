@@ -132,11 +132,12 @@ def _watch(tenants: Sequence[str] | None) -> None:
             started = time.monotonic()
             due = started - compared >= deeper
             try:
-                wrong = None if due else _wrong(engine.upkeep.glance(tenants))
+                glance = [] if due else engine.upkeep.glance(tenants)
+                wrong = _wrong(glance)
                 if due or wrong:
                     state, reports = _mend(tenants if due else wrong, Depth.DIGESTS)
                     compared = started if due else compared
-                    _tell(state.message or "ended", reports)
+                    _tell(state.message or "ended", [*(store for one in glance for store in one.stores), *reports])
             except Transient as problem:
                 hint(f"{problem.message}: trying again")
             time.sleep(max(0.0, every - (time.monotonic() - started)))
@@ -148,7 +149,7 @@ def _wrong(reports: Iterable[Report]) -> list[str]:
 
 
 def _tell(message: str, reports: Sequence[StoreReport]) -> None:
-    wrong = [one for one in reports if one.findings or not one.whole]
+    wrong = [one for one in reports if one.findings or one.alarm or one.set_aside]
     if wrong:
         show_table(COLUMNS, rows_of(wrong))
         say(message)

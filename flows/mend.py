@@ -34,7 +34,9 @@ def mend(
         gone = list(dict.fromkeys(one.tenant for one in reports if one.recover))
         if gone:
             ended.append(recover(tenants=gone, return_state=True))
-        wrong = list(dict.fromkeys([*gone, *(one.tenant for one in reports if one.found > one.left)]))
+        # What an earlier look asked for waits, which is unsettled now.
+        asked = (one.tenant for one in reports if one.found > one.left or one.unsettled)
+        wrong = list(dict.fromkeys([*gone, *asked]))
         if wrong:
             ended.append(embed(tenants=wrong, return_state=True))
         if gone:

@@ -70,12 +70,14 @@ class WorkingMemory:
         """Add drafts to what an execution remembers; the ids they will have once promoted.
 
         A draft without an id, session or time is given one: the session is the execution. Raises Refused as a
-        write would, and Conflict when the working memory is full: trim or promote it.
+        write would, and for sensitive ones, and Conflict when the working memory is full: trim or promote it.
         """
         name = _name(tenant, execution)
         if not 1 <= len(drafts) <= MOST_AT_ONCE:
             raise Refused(f"1 to {MOST_AT_ONCE} drafts at a time", where="drafts")
         admitted = [self._completed(admit(tenant, draft).draft, execution) for draft in drafts]
+        if any(draft.sensitive for draft in admitted):
+            raise Refused("what is sensitive is kept sealed, in the record alone: write it there", where="sensitive")
         added = _known(self._store().append(name, [_packed(one) for one in admitted], self._keep, self._most))
         if not added:
             raise Conflict(f"this working memory has no room: it holds {self._most} entries at the most")

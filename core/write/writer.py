@@ -187,9 +187,11 @@ class Writer:
         admitted = [admit(tenant, draft) for draft in drafts]
         named = {one.draft.id or self._new_id(): one for one in admitted}
         self._ensure_registered(tenant)
+        sealed = {memory_id: self._sealed(tenant, memory_id, one.draft) for memory_id, one in named.items()}
         with self._database.tenant(tenant) as session:
+            self._hold_key(session, tenant, sealed.values())
             known = memories.standings(session, tenant, list(named))
-            fresh = {memory_id: one.draft for memory_id, one in named.items() if memory_id not in known}
+            fresh = {memory_id: draft for memory_id, draft in sealed.items() if memory_id not in known}
             versions = memories.store_many(session, tenant, fresh)
         return [
             Written(

@@ -26,6 +26,7 @@ from core.model.point import Point, payload_of
 from core.record.memories import Place
 from core.settings import Settings, load_settings
 from tests.bench import lifecycle, reindex, searching
+from tests.bench.drift import looked
 from tests.bench.footprint import drained
 from tests.bench.limits import BareShard, copy_rows, library_model, timed, two_insert_commits
 from tests.bench.snapshots import kept
@@ -170,6 +171,7 @@ def main() -> None:
     parser.add_argument("--archived", type=int, default=4000, help="records archived and restored")
     parser.add_argument("--reaped", type=int, default=50_000, help="rows reaped")
     parser.add_argument("--searched", type=int, default=100_000, help="records that are searched, in 2,000 sessions")
+    parser.add_argument("--drift", type=int, nargs="*", default=[100_000], help="records compared with their index")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"))
     chosen = parser.parse_args()
     figures = on_fresh_home(lambda settings: run(settings, chosen.records, chosen.writes, chosen.searches))
@@ -191,6 +193,9 @@ def main() -> None:
     figures["searching"] = on_fresh_home(
         lambda settings: searching.measure(settings, chosen.searched, chosen.searched // 50, chosen.searches)
     )
+    figures["drift"] = [
+        on_fresh_home(lambda settings, records=records: looked(settings, records)) for records in chosen.drift
+    ]
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(figures, indent=2))

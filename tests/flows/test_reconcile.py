@@ -94,3 +94,34 @@ def test_what_only_a_person_can_settle_is_left_with_its_reason(remember: Remembe
     (found,) = stores(done)["anna", "collections"]["findings"]
     assert (found["kind"], found["samples"]) == ("unregistered collection", ["anna.g44"])
     assert run("reconcile", "--watch", "--full").exit_code == 2
+
+
+def test_watching_finds_by_numbers_and_mends_and_goes_on(
+    remember: Remember, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deployments import commands_reconcile
+
+    remember("anna", 12)
+    remember("bert", 3)
+    assert run("run", "embed", "--json").exit_code == 0
+    monkeypatch.setenv("MEMORY_RECONCILE_EVERY", "1")
+    monkeypatch.setattr(commands_reconcile, "MOST_ROUNDS", 4)
+    glances = []
+    wrong = commands_reconcile._wrong
+
+    def seen(reports: Any) -> list[str]:
+        if not reports:
+            return []  # this round looks by digests
+        if not glances:
+            lose("m1", "m2")
+        glances.append(wrong(reports))
+        return glances[-1]
+
+    monkeypatch.setattr(commands_reconcile, "_wrong", seen)
+    done = run("reconcile", "--watch")
+    assert done.exit_code == 0
+    assert glances == [[], ["anna"], []]
+    assert "missing" in done.output
+    assert run("reconcile", "--json").exit_code == 0
+    with open_engine(load_settings()) as engine:
+        assert engine._index.count("anna.g1") == 12
