@@ -166,3 +166,11 @@ def test_without_its_store_it_says_so(engine: Engine, database_url: str, tmp_pat
 def test_what_a_write_would_refuse_is_refused_here(engine: Engine, tenant: str, execution: str, content: str) -> None:
     with pytest.raises(Refused):
         engine.working.append(tenant, execution, [Draft(content=content)])
+
+
+def test_nothing_sensitive_is_kept_outside_the_record(engine: Engine) -> None:
+    with pytest.raises(Refused) as caught:
+        engine.working.append("t", "run", [Draft(content="fine"), Draft(content="the number is 4711", sensitive=True)])
+    assert caught.value.where == "sensitive"
+    assert "4711" not in str(caught.value)
+    assert engine.working.read("t", "run") == []
