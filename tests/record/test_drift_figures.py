@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import uuid
+from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -13,11 +16,12 @@ from psycopg.rows import DictRow
 
 from core.errors import NotFound
 from core.index.digest import WHOLE, point_hashes, stretch_digests
-from core.model.memory import Draft
+from core.model.memory import Draft, embedding_id
 from core.model.point import Stamp
 from core.record import drift
 from core.record.database import Database
 from core.record.drift import FOLDED_AT_ONCE
+from core.record.queries import query
 from core.write.writer import Writer
 
 Admin = psycopg.Connection[DictRow]
@@ -159,3 +163,29 @@ def test_migrating_counts_what_is_there(empty_database_url: str, monkeypatch: py
     with psycopg.connect(empty_database_url, row_factory=psycopg.rows.dict_row) as admin:
         exact(database, admin)
     database.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["drift_page", "drift_standing", "drift_bare", "relay_next", "orphan_due", "drift_recount"]
+)
+def test_looks_read_the_record_through_an_index(database: Database, writer: Writer, admin: Admin, name: str) -> None:
+    list(writer.write_many("a", [Draft(id=f"m{n}", content=f"note {n}") for n in range(3000)]))
+    for n in range(300):
+        writer.write("b", Draft(id=f"m{n}", content=f"note {n}"))
+    for table in ("memory", "event", "point_digest", "point_digest_delta", "outbox"):
+        admin.execute(f"ANALYZE {table}".encode())
+    values: dict[str, Any] = {
+        "tenant": "a", "generation": 1, "limit": 100, "age": timedelta(0), "safe": 50, "dry": True,
+        "points": [embedding_id("a", f"m{n}") for n in range(50)],
+        "first": uuid.UUID(int=0), "last": uuid.UUID(int=2**120),
+        "from": uuid.UUID(int=0), "to": uuid.UUID(int=2**120),
+    }  # fmt: skip
+    if name == "drift_recount":
+        values |= {"first": 0, "last": 1}
+    worker = query(name).startswith("-- as: worker")
+    with database.across() if worker else database.tenant("a") as session:
+        row = session.execute(b"EXPLAIN (FORMAT JSON) " + query(name).encode(), values).fetchone()
+    assert row is not None
+    plan = str(row["QUERY PLAN"])
+    assert "'Seq Scan', 'Parallel Aware': False, 'Async Capable': False, 'Relation Name': 'memory" not in plan
+    assert re.search(r"'Node Type': '(Bitmap )?Index", plan)
