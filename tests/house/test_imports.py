@@ -39,6 +39,7 @@ PLACES = {
     "cryptography": "core/model/*ing.py",
     "prometheus_client": "core/a*/*.py",
     "structlog": "core/assembly/logs.py",
+    "prefect_dask": "tasks/runner.py",
     "great_expectations": "core/adapters/data_docs.py",
     "polars": "core/adapters/data_docs.py",
 }
