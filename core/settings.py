@@ -195,6 +195,10 @@ class Settings(BaseSettings):
         timedelta(hours=25), gt=timedelta(0), description="How long texts wait for a batch job before they go normally"
     )
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
+    task_runner: Literal["threads", "dask"] = Field("threads", description="Where tasks of embed and reindex run")
+    dask_address: str | None = Field(
+        None, description="Scheduler of your Dask cluster, such as tcp://host:8786; unset: processes here"
+    )
 
     reindex_grace: Span = Field(
         timedelta(hours=24), ge=timedelta(0), description="How long the old index is kept, written to, after a swap"

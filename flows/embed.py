@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from prefect import State, flow, runtime
 from prefect.futures import PrefectFuture, as_completed
 from prefect.states import Completed, Failed
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner
 from pydantic import Field
 
 from core.batch.batch_lane import Submitted, Submitting
@@ -21,8 +21,8 @@ from tasks.batch_lane import plan_batch_jobs, submit_batch_jobs
 from tasks.embed import embed_portion, plan_embed
 from tasks.engine import engine_kept_open, stop_soon
 from tasks.ledger import ship_deletions
+from tasks.runner import ChosenRunner
 
-MOST_AT_ONCE = 64  # threads come into being only when a portion needs one
 NO_JOB = "not for a batch job: the model has none, it was in three already, or another worker holds it"
 NOT_NOW = "held by another worker, or to be tried again later"
 
@@ -57,7 +57,7 @@ class TenantRun:
 Runs = dict[str, TenantRun]
 Piece = Portion | Submitting
 
-_RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=MOST_AT_ONCE)
+_RUNNER: TaskRunner[Any] = ChosenRunner()
 
 
 def run_name() -> str:

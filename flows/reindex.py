@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from prefect import State, flow, runtime
 from prefect.states import Completed, Failed
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner
 from pydantic import Field
 
 from core.batch.batch_lane import Submitting
@@ -39,8 +39,8 @@ from tasks.reindex import (
     swap_reindex,
     verify_reindex,
 )
+from tasks.runner import ChosenRunner
 
-MOST_AT_ONCE = 64
 # Rounds in which nothing moves, a second each, before the run leaves the rest to a later one.
 IDLE_ROUNDS = 30
 # How often more is fed and embedded for one tenant, at the most.
@@ -48,7 +48,7 @@ ROUNDS = 1_000_000
 # A gate that failed for what it mended itself is worth another try.
 GATES = 2
 
-_RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=MOST_AT_ONCE)
+_RUNNER: TaskRunner[Any] = ChosenRunner()
 
 
 class Ending(StrEnum):

@@ -45,7 +45,9 @@ class _Shared:
         """The engine, opened now if nobody has yet. Only for those who hold it."""
         with self._lock:
             if self._engine is None:
-                self._engine = self._opened.enter_context(open_engine(load_settings()))
+                settings = load_settings()
+                set_up_logs(settings)  # a task may be the first thing of ours in this process
+                self._engine = self._opened.enter_context(open_engine(settings))
             return self._engine
 
 

@@ -9,7 +9,7 @@ CHORES = {  # grows with each chore that is built
     *("rotate", "snapshot"),
 }
 COMPOSED_FLOWS = {"mend", "nightly"}  # made of chores, and no chore
-SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report"}
+SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report", "runner"}
 MORE_TESTS = {
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed", "lifecycle_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),

@@ -40,6 +40,7 @@ PLACES = {
     "watchfiles": "deployments/commands_watch.py",
     "prometheus_client": "core/a*/*.py",
     "structlog": "core/assembly/logs.py",
+    "prefect_dask": "tasks/runner.py",
     "great_expectations": "core/adapters/data_docs.py",
     "polars": "core/[ai]*/d*.py",
 }

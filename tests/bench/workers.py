@@ -1,0 +1,198 @@
+"""One backlog, 1, 2 and 4 worker processes, a provider that takes 50 ms: `python -m tests.bench.workers`.
+
+Tenants are shared out, for a folder of Qdrant Edge is one process's at a time. Every text must be asked for once.
+With `--killed` one of four is killed in the middle, and the others finish, its tenants among them once its leases
+have run out. `--overhead` compares a bulk load through the flow with the plain loop of steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from core.assembly import open_engine
+from core.assembly.stores import prepare_record, stop_embedded
+from core.batch.embed import Portion, step
+from core.model.memory import Draft
+from core.settings import Settings, load_settings
+from tests.bench.texts import texts
+from tests.openai_server import Fault, OpenAIServer
+from tests.servers import homes_root
+
+TENANTS = 8
+SECONDS = 600
+ROUNDS = 1000
+ANSWERS_IN = 0.05
+KEY = "sk-bench"
+WARM = "warming up"
+
+
+@contextmanager
+def home(server: OpenAIServer | None) -> Iterator[dict[str, str]]:
+    """Environment of fresh embedded stores; texts go to the server, ten at a time, or to the bundled model."""
+    with tempfile.TemporaryDirectory(prefix="memory-bench-", dir=homes_root()) as folder:
+        chosen = {"MEMORY_HOME": f"{folder}/home", "MEMORY_LEASE": "20", "MEMORY_CACHE": "false"}
+        if server is not None:
+            chosen |= {
+                "MEMORY_EMBEDDING_PROVIDER": "openai",
+                "MEMORY_EMBEDDING_MODEL": "text-embedding-3-small",
+                "MEMORY_EMBEDDING_DIMENSIONS": "64",
+                "MEMORY_EMBEDDING_URL": server.url,
+                "MEMORY_EMBEDDING_API_KEY": KEY,
+                "MEMORY_EMBED_BATCH": "10",
+                "MEMORY_EMBED_WORKERS": "1",
+            }
+        os.environ.update(chosen)
+        settings = load_settings()
+        prepare_record(settings)
+        try:
+            yield chosen
+        finally:
+            stop_embedded(settings)
+            for name in chosen:
+                del os.environ[name]
+
+
+def fill(settings: Settings, records: int, tenants: int) -> None:
+    """Distinct texts, the same number for each tenant."""
+    contents = texts(records, random.Random(3))
+    with open_engine(settings) as engine:
+        for tenant in range(tenants):
+            own = contents[tenant::tenants]
+            drafts = (Draft(id=f"b{number}", content=f"{tenant} {number} {text}") for number, text in enumerate(own))
+            for _ in engine.write_many(f"t{tenant}", drafts):
+                pass
+
+
+def work(tenants: Sequence[str]) -> None:
+    """A worker: it waits for the word, then drains its tenants until nothing is left of them."""
+    with open_engine(load_settings()) as engine:
+        engine.backlog()
+        engine._models.default.embed([f"{WARM} {os.getpid()}"], "document")  # imports and connection, before the word
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        for _ in range(ROUNDS):
+            reports = [step(engine.embed_work(), Portion(tenant=name, records=10_000)) for name in tenants]
+            if not any(one.waiting for one in engine.backlog(list(tenants))):
+                return
+            if not any(one.worked for one in reports):
+                time.sleep(0.2)
+
+
+def begun(tenants: Sequence[str]) -> subprocess.Popen[str]:
+    """A worker process that is ready to start."""
+    command = [sys.executable, "-m", "tests.bench.workers", "--work", *tenants]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    if process.stdout.readline().strip() != "ready":
+        raise SystemExit("a worker did not start")
+    return process
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    """Give a worker the word."""
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def shared_out(workers: int, records: int, *, killed: bool = False) -> dict[str, Any]:
+    """Records a second of so many workers, and how often the provider was asked for a text."""
+    server = OpenAIServer(dimensions=64)
+    server.told = lambda body: Fault(delay=ANSWERS_IN)
+    try:
+        with home(server):
+            settings = load_settings()
+            fill(settings, records, TENANTS)
+            names = [f"t{number}" for number in range(TENANTS)]
+            processes = [begun(names[number::workers]) for number in range(workers)]
+            started = time.perf_counter()
+            for process in processes:
+                go(process)
+            if killed:
+                time.sleep(records / TENANTS / 10 * ANSWERS_IN)  # about the middle of what four need
+                processes[0].kill()
+                processes[0].wait(timeout=10)
+                processes.append(begun(names[0::workers]))
+                go(processes[-1])
+            codes = [process.wait(timeout=SECONDS) for process in processes]
+            seconds = time.perf_counter() - started
+            with open_engine(settings) as engine:
+                left = sum(one.waiting + one.set_aside for one in engine.backlog())
+    finally:
+        server.stop()
+    asked = Counter(text for text in server.texts if not text.startswith(WARM))
+    return {
+        "workers": workers,
+        "records_per_s": round(records / seconds, 1),
+        "requests": len(server.requests) - len(processes),
+        "texts_asked_twice": sum(count > 1 for count in asked.values()),
+        "left": left,
+        "ended": codes,
+    }
+
+
+def overhead(records: int) -> dict[str, Any]:
+    """Seconds of the same bulk load by the plain loop, and by the flow from its first task to its last."""
+    seconds: dict[str, float] = {}
+    for how in ("step", "flow"):
+        with home(None) as chosen:
+            settings = load_settings()
+            fill(settings, records, 1)
+            seconds[how] = _by_step(settings, records) if how == "step" else _by_flow(chosen)
+    seconds["share"] = seconds["flow"] / seconds["step"] - 1
+    return {"records": records, **{name: round(value, 3) for name, value in seconds.items()}}
+
+
+def _by_step(settings: Settings, records: int) -> float:
+    with open_engine(settings) as engine:
+        engine._models.default.embed(["warm"], "document")
+        started = time.perf_counter()
+        for start in range(0, records, settings.embed_portion):
+            last = start + settings.embed_portion >= records
+            step(engine.embed_work(), Portion(tenant="t0", records=settings.embed_portion, bulk=True, last=last))
+        return time.perf_counter() - started
+
+
+def _by_flow(chosen: dict[str, str]) -> float:
+    command = [str(Path(sys.executable).with_name("memory")), "run", "embed", "--json"]
+    environment = {**os.environ, **chosen, "MEMORY_EMBED_TASKS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=SECONDS)
+    return float(json.loads(done.stdout)["tenants"][0]["seconds"])
+
+
+def main() -> None:
+    """Run what was asked for, and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", nargs="+", help="be a worker for these tenants")
+    parser.add_argument("--records", type=int, default=4000)
+    parser.add_argument("--killed", action="store_true")
+    parser.add_argument("--overhead", type=int, default=0, metavar="RECORDS")
+    chosen = parser.parse_args()
+    if chosen.work:
+        work(chosen.work)
+    elif chosen.overhead:
+        print(json.dumps(overhead(chosen.overhead), indent=2))
+    elif chosen.killed:
+        print(json.dumps(shared_out(4, chosen.records, killed=True), indent=2))
+    else:
+        figures = [shared_out(number, chosen.records) for number in (1, 2, 4)]
+        for one in figures:
+            one["times_one"] = round(one["records_per_s"] / figures[0]["records_per_s"], 2)
+        print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()
