@@ -32,7 +32,7 @@ def numbers(count: int) -> list[str]:
 
 def limited(lane: Lane, **limits: Any) -> None:
     """The provider takes no more than this."""
-    batches = lane.engine._batches_of(lane.engine._writer._space)
+    batches = lane.engine._stores.models.batches_of(lane.engine._writer._space)
     assert batches is not None
     batches._limits = BatchLimits(**{"inputs": 50_000, "bytes": 200_000_000, **limits})  # type: ignore[attr-defined]
 

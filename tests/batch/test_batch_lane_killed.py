@@ -132,7 +132,7 @@ def test_two_followers_at_once_keep_everything_once(lane: Lane) -> None:
 def test_a_slow_submitter_whose_job_was_given_up_meanwhile_cancels_what_it_began(lane: Lane) -> None:
     """It sleeps before its request, longer than its lease; another run has freed its entries by then."""
     lane.remember("m1", "m2")
-    batches = lane.engine._batches_of(lane.engine._writer._space)
+    batches = lane.engine._stores.models.batches_of(lane.engine._writer._space)
     assert batches is not None
     original = type(batches)._create
     asleep = [True]

@@ -42,7 +42,7 @@ def submit(lane: Lane, job: Job) -> Submitted:
 
 def limited(lane: Lane, job: Job, limits: BatchLimits) -> None:
     """The provider takes no more than this in a job of the new model."""
-    batches = lane.engine._batches_of(job.generation.space)
+    batches = lane.engine._stores.models.batches_of(job.generation.space)
     batches._limits = limits  # type: ignore[union-attr]
 
 

