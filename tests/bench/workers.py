@@ -177,7 +177,7 @@ def main() -> None:
     """Run what was asked for, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", nargs="+", help="be a worker for these tenants")
-    parser.add_argument("--records", type=int, default=4000)
+    parser.add_argument("--records", type=int, default=3000)
     parser.add_argument("--killed", action="store_true")
     parser.add_argument("--overhead", type=int, default=0, metavar="RECORDS")
     chosen = parser.parse_args()
