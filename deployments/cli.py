@@ -27,6 +27,7 @@ from deployments import (
     commands_recover,
     commands_reindex,
     commands_run,
+    commands_serve,
     commands_set_aside,
     commands_snapshot,
 )
@@ -152,6 +153,9 @@ app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)
 aside_app.command("retry")(commands_set_aside.retry)
 aside_app.command("drop")(commands_set_aside.drop)
+app.command("tend")(commands_serve.tend)
+app.command("serve")(commands_serve.serve)
+app.command("deploy")(commands_serve.deploy)
 app.command("down")(commands_home.down)
 app.command("demo")(commands_demo.demo)
 

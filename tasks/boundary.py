@@ -36,12 +36,12 @@ def task_boundary(what: str) -> Iterator[None]:
         get_run_logger().warning("%s: %s: %s", what, type(problem).__name__, problem.message)
         raise type(problem)(problem.message, **problem.details) from None
     except Exception as problem:  # noqa: BLE001  the one place for it
-        found = f"unforeseen {type(problem).__name__} at {_place(problem)}"
+        found = f"unforeseen {type(problem).__name__} at {place(problem)}"
         get_run_logger().error("%s: %s", what, found)
         raise Permanent(f"{what}: {found}") from None
 
 
-def _place(problem: Exception) -> str:
+def place(problem: Exception) -> str:
     """File and line that raised, without folders: logs may leave the machine."""
     frames = traceback.extract_tb(problem.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"
