@@ -30,6 +30,7 @@ from deployments import (
     commands_serve,
     commands_set_aside,
     commands_snapshot,
+    commands_up,
 )
 from deployments.output import Exit, hint, report_error, report_json_error
 
@@ -156,7 +157,8 @@ aside_app.command("drop")(commands_set_aside.drop)
 app.command("tend")(commands_serve.tend)
 app.command("serve")(commands_serve.serve)
 app.command("deploy")(commands_serve.deploy)
-app.command("down")(commands_home.down)
+app.command("up")(commands_up.up)
+app.command("down")(commands_up.down)
 app.command("demo")(commands_demo.demo)
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+from core.adapters.server_parts import standing_in
 from core.errors import Misconfigured, Unavailable
 
 QUIET = {
@@ -23,8 +24,13 @@ QUIET = {
 }
 
 
+def running_file(home: Path) -> Path:
+    """Where `memory up` writes down what runs."""
+    return home / "up" / "running.json"
+
+
 def settle_prefect(home: Path) -> None:
-    """Set what nobody has set: whoever runs a Prefect server (`PREFECT_API_URL`) keeps it.
+    """Set what nobody has set: whoever runs a Prefect server (`PREFECT_API_URL`) keeps it; that of `memory up` is next.
 
     To be called before Prefect is first imported, which reads the environment once. Raises Misconfigured
     when the home folder cannot be made.
@@ -33,6 +39,9 @@ def settle_prefect(home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)  # Prefect makes the last folder of its path, not those above
     except OSError as error:
         raise Misconfigured(f"cannot make the folder {home}: {error.strerror}") from error
+    standing = standing_in(running_file(home.resolve()))
+    if standing is not None and standing.watcher.runs:
+        os.environ.setdefault("PREFECT_API_URL", f"{standing.address}/api")
     os.environ.setdefault("PREFECT_HOME", str(home.resolve() / "prefect"))
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)

@@ -93,7 +93,7 @@ def test_the_server_refuses_parameters_that_make_no_sense(
     server: SyncPrefectClient, name: str, wrong: dict[str, Any]
 ) -> None:
     put_on_server([ROWS[name]], pool=None)
-    with pytest.raises(PrefectHTTPStatusError, match="Validation failed|422|409"):
+    with pytest.raises(PrefectHTTPStatusError, match=r"Validation failed|422|409"):
         server.create_flow_run_from_deployment(on_server(server, ROWS[name]).id, parameters=wrong)
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_after_failures_pauses_grow_to_a_minute_and_the_first_success_makes_them
 
     chore, times = looked(away, hours)
     run([chore], hours, 400)
-    pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(times)]
     assert pauses[:6] == [4, 8, 16, 32, LONGEST_PAUSE, LONGEST_PAUSE]
     assert max(pauses) == LONGEST_PAUSE
     assert pauses[-1] == 2
