@@ -102,7 +102,7 @@ def parts_of(port: int) -> dict[str, tuple[str, ...]]:
     """What stays, in the order of its start; the server is the last to end. A further part is one line more."""
     return {
         "server": (*PREFECT, "server", "start", "--host", HOST, "--port", str(port)),
-        "runner": (*MEMORY, "serve", "--no-tend"),
+        "runner": (*MEMORY, "serve", "--no-tend", "--automations"),
         "tend": (*MEMORY, "tend"),
     }
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import random
-import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from prefect import task
+from prefect import State, Task, task
 from prefect.artifacts import create_table_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import TaskRun
 from prefect.logging import get_run_logger
 
 from core.assembly.models import price_of
 from core.batch import reindex
 from core.batch.reindex import Job, Report
+from core.errors import Busy
 from core.index.estimate import Estimate
 from core.model.reindex import GateVerdict, SwapOutcome
 from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
 from tasks.engine import check_not_stopping, shared_engine
+from tasks.events import Happened, tell
+from tasks.seen import key_of
 
 # These mark a task that took far too long; what bounds the work inside are the stores' own time limits.
 SHORT_SECONDS = 600
@@ -68,7 +71,17 @@ def estimate_reindex(tenant: str, model: str, dimensions: int | None = None) -> 
         return Priced(estimate=engine.estimate(tenant, space), price=price_of(space.provider, space.model))
 
 
-@task(name="begin reindex", task_run_name="begin reindex {tenant}: {model}", **SHORT)
+def _worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Not when another run drives it: that one does the work."""
+    found = state.result(raise_on_failure=False)
+    return worth_retrying(task, run, state) and not isinstance(found, Busy)
+
+
+@task(
+    name="begin reindex",
+    task_run_name="begin reindex {tenant}: {model}",
+    **{**SHORT, "retry_condition_fn": _worth_retrying},
+)
 def begin_reindex(tenant: str, model: str, dimensions: int | None = None) -> Job | None:
     """Register the new generation, or take up the one begun before. None: the tenant is in that space already."""
     with task_boundary(f"begin reindex {tenant}"), shared_engine() as engine:
@@ -107,7 +120,7 @@ def verify_reindex(job: Job) -> GateVerdict:
         check_not_stopping()
         verdict = reindex.verify(engine.reindex_work(), job, random.Random(), datetime.now(UTC))  # noqa: S311  a sample
         create_table_artifact(
-            key=f"gate-{_slug(tenant)}",
+            key=key_of("gate", tenant),
             table=[
                 {
                     "check": check.name,
@@ -120,6 +133,8 @@ def verify_reindex(job: Job) -> GateVerdict:
             ],
             description=f"{tenant}, generation {job.generation.number}: {verdict.reasons or 'passed'}",
         )
+        if not verdict.passed:
+            tell(Happened.GATE_FAILED, tenant, generation=job.generation.number, reasons=verdict.reasons)
         get_run_logger().info("%s: gate %s", tenant, verdict.reasons or "passed")
         return verdict
 
@@ -130,6 +145,8 @@ def swap_reindex(job: Job, grace: timedelta | None = None) -> SwapOutcome:
     with task_boundary(f"swap reindex {job.generation.tenant}"), shared_engine() as engine:
         kept = engine.settings.reindex_grace if grace is None else grace
         outcome = reindex.swap(engine.reindex_work(), job, kept)
+        if outcome is SwapOutcome.SWAPPED:
+            tell(Happened.SWAPPED, job.generation.tenant, generation=job.generation.number)
         get_run_logger().info("%s: generation %d %s", job.generation.tenant, job.generation.number, outcome)
         return outcome
 
@@ -149,8 +166,3 @@ def sweep_generations() -> Mapping[str, str]:
         for collection, reason in left.items():
             get_run_logger().warning("%s stays: %s", collection, reason)
         return left
-
-
-def _slug(name: str) -> str:
-    """A name as artifact keys may be: lower case, digits, dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "tenant"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.automations import AutomationCore
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun
@@ -18,8 +19,10 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Pending, Running, Scheduled
 
 from core.errors import Misconfigured
+from deployments.automations import alarms, put_alarms
 from deployments.schedules import TABLE, Deployment
 from deployments.serving import built, flow_of, put_on_server, ready, runner_of
+from tasks.events import Happened
 
 ROWS = {one.name: one for one in TABLE}
 
@@ -130,3 +133,31 @@ def test_after_an_outage_one_late_run_works_and_the_others_end_without_beginning
 def test_nothing_is_put_on_a_server_that_ends_with_the_command() -> None:
     with temporary_settings({PREFECT_API_URL: None}), pytest.raises(Misconfigured, match="PREFECT_API_URL"):
         ready()
+
+
+def test_automations_are_put_there_once_and_what_a_person_chose_is_kept(server: SyncPrefectClient) -> None:
+    table = alarms()
+    for _ in range(2):
+        put_alarms(None, table)
+    for alarm in table:
+        (found,) = server.read_automations_by_name(alarm.name)
+        assert (found.description, found.enabled) == (alarm.description, True)
+    (failed,) = server.read_automations_by_name("memory: a run failed")
+    plain = failed.model_dump(mode="json", include={"name", "description", "tags", "trigger"})
+    chosen = AutomationCore.model_validate({**plain, "actions": [{"type": "cancel-flow-run"}], "enabled": False})
+    server.update_automation(failed.id, chosen)
+    put_alarms(None, table)
+    (kept,) = server.read_automations_by_name("memory: a run failed")
+    assert ([one.type for one in kept.actions], kept.enabled) == (["cancel-flow-run"], False)
+    (died,) = server.read_automations_by_name("memory: a run died")
+    assert [one.type for one in died.actions] == ["change-flow-run-state"]
+
+
+def test_every_event_that_is_told_has_its_automation() -> None:
+    expected = {event for alarm in alarms() for event in alarm.trigger.expect}
+    assert {str(one) for one in Happened} <= expected
+
+
+def test_a_notification_block_that_is_not_there_is_named(server: SyncPrefectClient) -> None:
+    with pytest.raises(Misconfigured, match="slack-webhook/ops"):
+        put_alarms("slack-webhook/ops", alarms())

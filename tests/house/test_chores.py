@@ -8,7 +8,7 @@ CHORES = {  # grows with each chore that is built
     *("archive", "batch_lane", "embed", "erase", "reap", "recover", "reindex", "rotate", "snapshot"),
 }
 COMPOSED_FLOWS = {"nightly", "tend"}  # made of chores, and no chores
-SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report", "tending"}
+SHARED_BY_TASKS = {"boundary", "engine", "events", "ledger", "report", "seen", "tending"}
 MORE_TESTS = {
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed", "lifecycle_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
