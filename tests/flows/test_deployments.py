@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -161,3 +161,20 @@ def test_every_event_that_is_told_has_its_automation() -> None:
 def test_a_notification_block_that_is_not_there_is_named(server: SyncPrefectClient) -> None:
     with pytest.raises(Misconfigured, match="slack-webhook/ops"):
         put_alarms("slack-webhook/ops", alarms())
+
+
+def test_a_run_that_says_running_for_ever_keeps_nobody_from_the_work(
+    server: SyncPrefectClient, remember: Callable[[str, int], None]
+) -> None:
+    """Its process and its runner are gone: only Prefect believes in it, and what it held was ours to give back."""
+    from flows.embed import embed
+
+    put_on_server([ROWS["embed"]], pool=None)
+    dead = server.create_flow_run_from_deployment(on_server(server, ROWS["embed"]).id)
+    server.set_flow_run_state(dead.id, Pending())
+    server.set_flow_run_state(dead.id, Running())
+    remember("anna", 3)
+    state = embed(return_state=True)
+    assert (state.is_completed(), [run.report.embedded for run in state.result()]) == (True, [3])
+    assert server.read_flow_run(dead.id).state.is_running()
+    server.set_flow_run_state(dead.id, Completed(), force=True)
