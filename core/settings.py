@@ -194,6 +194,9 @@ class Settings(BaseSettings):
     batch_wait: Span = Field(
         timedelta(hours=25), gt=timedelta(0), description="How long texts wait for a batch job before they go normally"
     )
+    tend_every: Span = Field(
+        timedelta(seconds=2), gt=timedelta(0), description="How often the resident loop looks for what waits"
+    )
     embed_tasks: int = Field(2, ge=1, le=64, description="Tasks of a flow under way at once")
     task_runner: Literal["threads", "dask"] = Field("threads", description="Where tasks of embed and reindex run")
     dask_address: str | None = Field(

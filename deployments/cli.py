@@ -34,8 +34,10 @@ from deployments import (
     commands_recover,
     commands_reindex,
     commands_run,
+    commands_serve,
     commands_set_aside,
     commands_snapshot,
+    commands_up,
     commands_watch,
 )
 from deployments.output import Exit, hint, report_error, report_json_error
@@ -172,7 +174,11 @@ app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)
 aside_app.command("retry")(commands_set_aside.retry)
 aside_app.command("drop")(commands_set_aside.drop)
-app.command("down")(commands_home.down)
+app.command("tend")(commands_serve.tend)
+app.command("serve")(commands_serve.serve)
+app.command("deploy")(commands_serve.deploy)
+app.command("up")(commands_up.up)
+app.command("down")(commands_up.down)
 app.command("demo")(commands_demo.demo)
 
 

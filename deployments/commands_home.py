@@ -1,13 +1,11 @@
-"""Commands on the installation: init, status, down."""
+"""Commands on the installation: init, status."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from core.adapters.server_orphans import end_orphans
 from core.assembly import open_engine
-from core.assembly.stores import stop_embedded
 from core.model.drift import Coverage
 from core.model.outbox import SetAside
 from core.settings import Settings, load_settings
@@ -15,7 +13,6 @@ from deployments import options
 from deployments.output import say, show_json, show_table
 
 SET_ASIDE_SHOWN = 20
-PREFECT_SERVER = "prefect.server.api.server"
 
 
 def init(as_json: options.AsJson = False) -> None:
@@ -93,25 +90,6 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     show_table(["cache", "asked", "found there"], kept)
     say("")
     _show_stores(settings)
-
-
-def down(as_json: options.AsJson = False) -> None:
-    """Stop the embedded servers of this home. The data stays; the next command starts them again.
-
-    What a killed run left of Prefect is ended too.
-
-    \b
-    Example:
-      memory down
-    """
-    settings = load_settings()
-    stopped = stop_embedded(settings)
-    if end_orphans(PREFECT_SERVER, "PREFECT_HOME", str(settings.home.resolve() / "prefect")):
-        stopped.append("prefect")
-    if as_json:
-        show_json({"stopped": stopped})
-    else:
-        say(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
 
 def stores_of(settings: Settings) -> dict[str, str]:

@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+from core.adapters.server_parts import standing_in
 from core.errors import Misconfigured, Unavailable
 
 QUIET = {
@@ -19,12 +20,19 @@ QUIET = {
     # server prints tracebacks of its recorder though nothing is wrong.
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+    # Runs of served flows say so often that they live: an automation ends those that do not.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
 
 
+def running_file(home: Path) -> Path:
+    """Where `memory up` writes down what runs."""
+    return home / "up" / "running.json"
+
+
 def settle_prefect(home: Path) -> None:
-    """Set what nobody has set: whoever runs a Prefect server (`PREFECT_API_URL`) keeps it.
+    """Set what nobody has set: whoever runs a Prefect server (`PREFECT_API_URL`) keeps it; that of `memory up` is next.
 
     To be called before Prefect is first imported, which reads the environment once. Raises Misconfigured
     when the home folder cannot be made.
@@ -33,6 +41,9 @@ def settle_prefect(home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)  # Prefect makes the last folder of its path, not those above
     except OSError as error:
         raise Misconfigured(f"cannot make the folder {home}: {error.strerror}") from error
+    standing = standing_in(running_file(home.resolve()))
+    if standing is not None and standing.watcher.runs:
+        os.environ.setdefault("PREFECT_API_URL", f"{standing.address}/api")
     os.environ.setdefault("PREFECT_HOME", str(home.resolve() / "prefect"))
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)

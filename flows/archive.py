@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from prefect import State, flow, runtime
+from prefect import State, flow
 from prefect.states import Completed, Failed
 from pydantic import Field
 
@@ -12,17 +12,12 @@ from core.batch.archive import Portion, Report, total
 from core.errors import EngineError, Permanent
 from tasks.archive import archive_batches, plan_archive
 from tasks.engine import engine_kept_open, stop_soon
+from tasks.seen import mark_run, named
 
 BATCHES_A_TASK = 20
 
 
-def run_name() -> str:
-    """What the run is called: the chore, and how many tenants it is for."""
-    tenants = runtime.flow_run.parameters.get("tenants")
-    return "archive: all tenants" if tenants is None else f"archive: {len(tenants)} tenants"
-
-
-@flow(name="archive", flow_run_name=run_name, persist_result=False)
+@flow(name="archive", flow_run_name=named("archive"), persist_result=False)
 def archive(
     tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
     max_tasks: Annotated[int, Field(ge=1, le=100_000, description="Pieces of a tenant's work, at the most")] = 10_000,
@@ -35,7 +30,9 @@ def archive(
     problems: dict[str, EngineError] = {}
     with engine_kept_open():
         try:
-            reports = [_of_tenant(portion, max_tasks, problems) for portion in plan_archive(tenants)]
+            portions = plan_archive(tenants)
+            mark_run("archive", [one.tenant for one in portions])
+            reports = [_of_tenant(portion, max_tasks, problems) for portion in portions]
         except BaseException:
             # Ctrl-C reaches this thread alone: the batch under way ends, and none begins after it.
             stop_soon()

@@ -22,6 +22,7 @@ from tasks.embed import embed_portion, plan_embed
 from tasks.engine import engine_kept_open, stop_soon
 from tasks.ledger import ship_deletions
 from tasks.runner import ChosenRunner
+from tasks.seen import Progress, mark_run, named, reasons_of, show_table
 
 NO_JOB = "not for a batch job: the model has none, it was in three already, or another worker holds it"
 NOT_NOW = "held by another worker, or to be tried again later"
@@ -60,15 +61,9 @@ Piece = Portion | Submitting
 _RUNNER: TaskRunner[Any] = ChosenRunner()
 
 
-def run_name() -> str:
-    """What the run is called: the chore, and how many tenants it is for."""
-    tenants = runtime.flow_run.parameters.get("tenants")
-    return "embed: all tenants" if tenants is None else f"embed: {len(tenants)} tenants"
-
-
 @flow(
     name="embed",
-    flow_run_name=run_name,
+    flow_run_name=named("embed"),
     task_runner=_RUNNER,
     persist_result=False,
 )
@@ -89,12 +84,15 @@ def embed(
     the run goes on and ends Failed, with the results in the `runs` of the error's details.
     """
     runs: Runs = {}
+    progress = Progress("embed-progress", "embed", time.monotonic)
     with engine_kept_open() as settings:
-        for _ in range(max_rounds):
+        for turn in range(max_rounds):
             portions = [one for one in _planned(tenants, lane) if _can_go_on(runs, one.tenant)]
+            if turn == 0 and portions:
+                mark_run("embed", (one.tenant for one in portions), f"{sum(one.records for one in portions):,} entries")
             before = _worked(runs)
             try:
-                _do(portions, runs, settings.embed_tasks)
+                _do(portions, runs, settings.embed_tasks, progress)
             except BaseException:
                 # Ctrl-C reaches this thread alone: the portions under way end after their present batches.
                 stop_soon()
@@ -115,10 +113,13 @@ def _planned(tenants: list[str] | None, lane: Literal["online", "batch"]) -> Seq
     return plan_embed(tenants) if lane == "online" else plan_batch_jobs(tenants)
 
 
-def _do(portions: Iterable[Piece], runs: Runs, at_once: int) -> None:
+def _do(portions: Sequence[Piece], runs: Runs, at_once: int, progress: Progress) -> None:
     """Do portions, so many at once; the rest of a tenant's is dropped once one of them failed."""
     queue = deque(portions)
     under_way: dict[PrefectFuture[Any], str] = {}
+    before = _worked(runs)
+    total = before + sum(one.records for one in portions)
+    progress.show(before, total)
     while queue or under_way:
         while queue and len(under_way) < at_once:
             portion = _next(queue, set(under_way.values()))
@@ -129,6 +130,7 @@ def _do(portions: Iterable[Piece], runs: Runs, at_once: int) -> None:
             done = next(iter(as_completed(list(under_way))))
             done.wait()  # ended it has, but its state is known only after this
             _note(runs[under_way.pop(done)], done.state)
+            progress.show(min(total, _worked(runs)), total)
 
 
 def _begun(portion: Piece) -> PrefectFuture[Any]:
@@ -192,11 +194,35 @@ def _closing(runs: list[TenantRun], *notes: str) -> State[list[TenantRun]]:
         told.append(f"{batched} in batch jobs")
     told += [f"{run.left} of {run.tenant} left: {run.postponed or NOT_NOW}" for run in runs if _is_left(run)]
     told += notes
+    _show(runs, ", ".join(told))
     problems = [run.problem for run in runs if run.problem is not None]
     if not problems:
         return Completed(message=", ".join(["completed", *told]), data=runs)
     message = "; ".join(told)
     return Failed(message=message, data=type(problems[0])(message, runs=runs))
+
+
+def _show(runs: list[TenantRun], note: str) -> None:
+    """The closing table. A run that is part of another leaves it to that one's report."""
+    if runtime.flow_run.parent_flow_run_id is None:
+        show_table("embed-report", [_row(run) for run in runs], note or "completed")
+
+
+def _row(run: TenantRun) -> dict[str, str | int | float]:
+    report = run.report
+    return {
+        "tenant": run.tenant,
+        "embedded": report.embedded,
+        "reused": report.reused,
+        "payload only": report.payload_only,
+        "deleted": report.deleted,
+        "in batch jobs": report.batched,
+        "set aside": report.set_aside_count,
+        "reasons": reasons_of(report.set_aside.values()),
+        "left": run.left,
+        "seconds": round(run.seconds, 1),
+        "problem": run.postponed or (run.problem.message if run.problem is not None else ""),
+    }
 
 
 def _is_left(run: TenantRun) -> bool:

@@ -18,6 +18,7 @@ from flows.snapshot import snapshot
 from tasks.engine import engine_kept_open
 from tasks.reindex import sweep_generations
 from tasks.report import Effort, Row, closing_report
+from tasks.seen import mark_run
 
 REPORT_KEY = "nightly-report"
 
@@ -45,6 +46,7 @@ def nightly(
         said = [f"{name}: {one.message or one.name}" for name, one in states.items() if _says(name, one)]
         note = "; ".join(f"{name}: {one.message or one.name}" for name, one in states.items())
         rows = closing_report(REPORT_KEY, efforts_of(result), note)
+        mark_run("nightly", [row.tenant for row in rows], f"{sum(row.records for row in rows):,} records")
     failed = next((one for one in states.values() if not one.is_completed()), None)
     if failed is None:
         return Completed(message="; ".join([str(states["embed"].message), *said]), data=rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from prefect import State, flow, runtime
+from prefect import State, flow
 from prefect.states import Completed, Failed
 from pydantic import Field
 
@@ -12,15 +12,10 @@ from core.batch.recover import BEGINNING, Report, total
 from core.errors import EngineError, Permanent
 from tasks.engine import engine_kept_open
 from tasks.recover import plan_recover, recover_piece
+from tasks.seen import mark_run, named
 
 
-def run_name() -> str:
-    """What the run is called: the chore, and how many tenants it is for."""
-    tenants = runtime.flow_run.parameters.get("tenants")
-    return "recover: all tenants" if tenants is None else f"recover: {len(tenants)} tenants"
-
-
-@flow(name="recover", flow_run_name=run_name, persist_result=False)
+@flow(name="recover", flow_run_name=named("recover"), persist_result=False)
 def recover(
     tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
     max_pieces: Annotated[
@@ -35,7 +30,9 @@ def recover(
     reports: list[Report] = []
     problems: dict[str, EngineError] = {}
     with engine_kept_open():
-        for tenant in plan_recover(tenants):
+        planned = plan_recover(tenants)
+        mark_run("recover", planned)
+        for tenant in planned:
             done, problem = _rebuild(tenant, max_pieces)
             reports.append(total(tenant, done))
             if problem is not None:

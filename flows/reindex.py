@@ -20,13 +20,14 @@ from pydantic import Field
 from core.batch.batch_lane import Submitting
 from core.batch.embed import Portion
 from core.batch.reindex import Job, Report
-from core.errors import EngineError, Misconfigured, Permanent, Refused
+from core.errors import Busy, EngineError, Misconfigured, Permanent, Refused
 from core.index.estimate import Estimate
 from core.model.reindex import GateVerdict, SwapOutcome
 from core.settings import Settings
 from tasks.batch_lane import PIECE, submit_batch_jobs
 from tasks.embed import embed_portion
 from tasks.engine import engine_kept_open, stop_soon
+from tasks.events import Happened, tell
 from tasks.quality import judge_before_swap
 from tasks.reindex import (
     Lane,
@@ -40,6 +41,7 @@ from tasks.reindex import (
     verify_reindex,
 )
 from tasks.runner import ChosenRunner
+from tasks.seen import Progress, key_of, mark_run, show_table, whose
 
 # Rounds in which nothing moves, a second each, before the run leaves the rest to a later one.
 IDLE_ROUNDS = 30
@@ -56,6 +58,7 @@ class Ending(StrEnum):
 
     SWAPPED = "swapped"
     ALREADY = "already there"
+    SKIPPED = "skipped: under way elsewhere"
     VERIFIED = "verified, not swapped"
     FAILED_GATE = "did not pass the gate"
     BUDGET = "budget reached"
@@ -64,7 +67,7 @@ class Ending(StrEnum):
     FAILED = "failed"
 
 
-DONE = frozenset({Ending.SWAPPED, Ending.ALREADY, Ending.VERIFIED})
+DONE = frozenset({Ending.SWAPPED, Ending.ALREADY, Ending.VERIFIED, Ending.SKIPPED})
 
 
 @dataclass(slots=True)
@@ -117,11 +120,9 @@ class Purse:
 
 
 def run_name() -> str:
-    """What the run is called: the chore, the model, and how many tenants it is for."""
+    """What the run is called until its tenants are known."""
     given = runtime.flow_run.parameters
-    tenants = given.get("tenants")
-    whose = "all tenants" if tenants is None else ", ".join(tenants) if len(tenants) <= 3 else f"{len(tenants)} tenants"
-    return f"reindex to {given.get('model')}: {whose}"
+    return f"reindex to {given.get('model')}: {whose(given.get('tenants'))}"
 
 
 @flow(name="reindex", flow_run_name=run_name, task_runner=_RUNNER, persist_result=False)
@@ -157,7 +158,9 @@ def reindex(  # noqa: PLR0913, PLR0917  the parameters of a form
     runs: list[TenantReindex] = []
     purse = Purse(max_cost)
     with engine_kept_open() as settings:
-        for tenant in plan_reindex(tenants):
+        planned = plan_reindex(tenants)
+        mark_run(f"reindex to {model}", planned)
+        for tenant in planned:
             run = TenantReindex(tenant)
             runs.append(run)
             started = time.monotonic()
@@ -177,7 +180,11 @@ def _one(run: TenantReindex, wish: Wish, purse: Purse, settings: Settings) -> No
     priced = estimate_reindex(run.tenant, wish.model, wish.dimensions, wish.lane)
     run.estimate = priced.estimate
     _afford(priced, purse)
-    job = begin_reindex(run.tenant, wish.model, wish.dimensions)
+    try:
+        job = begin_reindex(run.tenant, wish.model, wish.dimensions)
+    except Busy:
+        run.ending = Ending.SKIPPED
+        return
     if job is None:
         run.ending = Ending.ALREADY
         return
@@ -223,18 +230,23 @@ def _afford(priced: Priced, purse: Purse) -> None:
 def _bring(run: TenantReindex, job: Job, wish: Wish, purse: Purse, priced: Priced, settings: Settings) -> Ending:
     """Feed and embed until it has caught up (VERIFIED, so to say: it can be), the money ends, or nothing moves."""
     started, idle, fed = time.monotonic(), 0, 0
+    progress = Progress(key_of("reindex-progress", run.tenant), f"reindex {run.tenant}", time.monotonic)
     room: int | None = None
     for _ in range(ROUNDS):
         due = None if wish.at_rate is None else int(wish.at_rate * (time.monotonic() - started + 1)) - fed
         allowed = min((one for one in (due, room) if one is not None), default=None)
         report = feed_reindex(job, allowed)
         fed += report.fed
+        run.tokens = report.tokens
         _note(run, report)
+        total = max(priced.estimate.records, report.progress.fed)
+        progress.show(max(0, report.progress.fed - report.progress.waiting), total)
         if report.done:
             return Ending.VERIFIED
         room = purse.room(run.tenant, priced, report)
         worked = _embed(run.tenant, report.progress.waiting, settings)
         if room == 0 and report.progress.waiting == 0:
+            tell(Happened.BUDGET_REACHED, run.tenant, budget=f"max_cost {wish.max_cost} USD")
             return Ending.BUDGET
         idle = 0 if worked or report.fed else idle + 1
         if idle >= IDLE_ROUNDS:
@@ -286,12 +298,28 @@ def _embed(tenant: str, waiting: int, settings: Settings) -> int:
 def _closing(runs: list[TenantReindex]) -> State[list[TenantReindex]]:
     failed = [run for run in runs if run.ending in {Ending.FAILED, Ending.FAILED_GATE}]
     told = "; ".join(f"{run.tenant}: {_told(run)}" for run in runs if run.ending not in DONE)
+    show_table("reindex-report", [_row(run) for run in runs], told or "completed")
     message = told or f"{len(runs)} tenants: " + ", ".join(sorted({run.ending for run in runs}))
     if not failed:
         return Completed(message=message, data=runs)
     first = next((run.problem for run in failed if run.problem is not None), None)
     kind = Permanent if first is None else type(first)
     return Failed(message=message, data=kind(message, runs=runs))
+
+
+def _row(run: TenantReindex) -> dict[str, str | int | float]:
+    verdict = "" if run.verdict is None else run.verdict.reasons or "passed"
+    return {
+        "tenant": run.tenant,
+        "outcome": run.ending,
+        "generation": run.generation or "",
+        "records": run.fed,
+        "set aside": run.set_aside,
+        "tokens": run.tokens,
+        "gate": verdict,
+        "seconds": round(run.seconds, 1),
+        "problem": "" if run.problem is None else run.problem.message,
+    }
 
 
 def _told(run: TenantReindex) -> str:

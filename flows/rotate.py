@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Annotated, Any
 
-from prefect import State, flow, runtime
+from prefect import State, flow
 from prefect.states import Completed, Failed
 from pydantic import Field
 
@@ -13,17 +13,12 @@ from core.batch.rotate import Portion, Report
 from core.errors import EngineError, Permanent
 from tasks.engine import engine_kept_open, stop_soon
 from tasks.rotate import plan_rotate, rotate_batches
+from tasks.seen import mark_run, named
 
 BATCHES_A_TASK = 20
 
 
-def run_name() -> str:
-    """What the run is called: the chore, and how many tenants it is for."""
-    tenants = runtime.flow_run.parameters.get("tenants")
-    return "rotate: all tenants" if tenants is None else f"rotate: {len(tenants)} tenants"
-
-
-@flow(name="rotate", flow_run_name=run_name, persist_result=False)
+@flow(name="rotate", flow_run_name=named("rotate"), persist_result=False)
 def rotate(
     tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
     new_key: Annotated[bool, Field(description="Make a new data key for each of them first")] = False,
@@ -37,7 +32,9 @@ def rotate(
     problems: dict[str, EngineError] = {}
     with engine_kept_open():
         try:
-            reports = [_of_tenant(portion, max_tasks, problems) for portion in plan_rotate(tenants, new_key=new_key)]
+            portions = plan_rotate(tenants, new_key=new_key)
+            mark_run("rotate", [one.tenant for one in portions])
+            reports = [_of_tenant(portion, max_tasks, problems) for portion in portions]
         except BaseException:
             # Ctrl-C reaches this thread alone: the batch under way ends, and none begins after it.
             stop_soon()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from prefect import State, flow, runtime
+from prefect import State, flow
 from prefect.states import Completed, Failed
 from pydantic import Field
 
@@ -12,16 +12,11 @@ from core.batch.snapshot import Report, total
 from core.errors import EngineError, Permanent
 from tasks.engine import engine_kept_open
 from tasks.ledger import ship_deletions
+from tasks.seen import mark_run, named
 from tasks.snapshot import plan_snapshot, snapshot_portion
 
 
-def run_name() -> str:
-    """What the run is called: the chore, and how many tenants it is for."""
-    tenants = runtime.flow_run.parameters.get("tenants")
-    return "snapshot: all tenants" if tenants is None else f"snapshot: {len(tenants)} tenants"
-
-
-@flow(name="snapshot", flow_run_name=run_name, persist_result=False)
+@flow(name="snapshot", flow_run_name=named("snapshot"), persist_result=False)
 def snapshot(
     tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
     max_portions: Annotated[
@@ -36,7 +31,9 @@ def snapshot(
     reports: list[Report] = []
     problems: dict[str, EngineError] = {}
     with engine_kept_open():
-        for tenant in plan_snapshot(tenants):
+        planned = plan_snapshot(tenants)
+        mark_run("snapshot", planned)
+        for tenant in planned:
             done, problem = _take(tenant, max_portions)
             reports.append(total(tenant, done))
             if problem is not None:

@@ -46,7 +46,7 @@ def _guarded(what: str) -> Iterator[None]:
         note_error(_task(), problem)
         raise type(problem)(problem.message, **problem.details) from None
     except Exception as problem:  # noqa: BLE001  the one place for it
-        found = f"unforeseen {type(problem).__name__} at {_place(problem)}"
+        found = f"unforeseen {type(problem).__name__} at {place(problem)}"
         get_run_logger().error("%s: %s", what, found)
         told = Permanent(f"{what}: {found}")
         note_error(_task(), told)
@@ -58,7 +58,7 @@ def _task() -> str:
     return str(runtime.task_run.task_name or "no task")
 
 
-def _place(problem: Exception) -> str:
+def place(problem: Exception) -> str:
     """File and line that raised, without folders: logs may leave the machine."""
     frames = traceback.extract_tb(problem.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"

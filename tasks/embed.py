@@ -11,6 +11,7 @@ from prefect.logging import get_run_logger
 from core.batch.embed import Portion, Report, plan, step
 from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
 from tasks.engine import check_not_stopping, shared_engine
+from tasks.events import Happened, tell
 
 # A task in a thread cannot be interrupted: this marks one that took far too long. What bounds the work
 # inside are the time limits of the stores' own calls.
@@ -51,7 +52,12 @@ def plan_embed(tenants: list[str] | None = None) -> list[Portion]:
 def embed_portion(portion: Portion) -> Report:
     """Bring one portion of a tenant's waiting entries into its indexes."""
     with task_boundary(f"embed {portion.tenant}", tenant=portion.tenant), shared_engine() as engine:
-        report = step(replace(engine.embed_work(), check=check_not_stopping), portion)
+        work = replace(engine.embed_work(), check=check_not_stopping)
+        report = step(work, portion)
+        if report.set_aside_count:
+            tell(Happened.SET_ASIDE, portion.tenant, count=report.set_aside_count)
+        if report.postponed and work.budget is not None and (reached := work.budget.used_up()):
+            tell(Happened.BUDGET_REACHED, portion.tenant, budget=reached)
         get_run_logger().info(
             "%s: %d embedded, %d reused, %d truncated, %d payload only, %d deleted, %d unchanged, %d requeued, "
             "%d lost, %d set aside %s",

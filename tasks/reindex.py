@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import uuid
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -11,19 +10,22 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from prefect import task
+from prefect import State, Task, task
 from prefect.artifacts import create_table_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import TaskRun
 from prefect.logging import get_run_logger
 
 from core.assembly.models import price_of
 from core.batch import reindex
 from core.batch.reindex import Job, Report
-from core.errors import Misconfigured
+from core.errors import Busy, Misconfigured
 from core.index.estimate import Estimate
 from core.model.reindex import GateVerdict, SwapOutcome
 from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
 from tasks.engine import check_not_stopping, shared_engine
+from tasks.events import Happened, tell
+from tasks.seen import key_of
 
 # These mark a task that took far too long; what bounds the work inside are the stores' own time limits.
 SHORT_SECONDS = 600
@@ -78,7 +80,17 @@ def estimate_reindex(tenant: str, model: str, dimensions: int | None = None, lan
         return Priced(estimate=engine.estimate(tenant, space), price=price)
 
 
-@task(name="begin reindex", task_run_name="begin reindex {tenant}: {model}", **SHORT)
+def _worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Not when another run drives it: that one does the work."""
+    found = state.result(raise_on_failure=False)
+    return worth_retrying(task, run, state) and not isinstance(found, Busy)
+
+
+@task(
+    name="begin reindex",
+    task_run_name="begin reindex {tenant}: {model}",
+    **{**SHORT, "retry_condition_fn": _worth_retrying},
+)
 def begin_reindex(tenant: str, model: str, dimensions: int | None = None) -> Job | None:
     """Register the new generation, or take up the one begun before. None: the tenant is in that space already."""
     with task_boundary(f"begin reindex {tenant}", tenant=tenant), shared_engine() as engine:
@@ -132,7 +144,7 @@ def verify_reindex(job: Job) -> GateVerdict:
         check_not_stopping()
         verdict = reindex.verify(engine.reindex_work(), job, random.Random(), datetime.now(UTC))  # noqa: S311  a sample
         create_table_artifact(
-            key=f"gate-{_slug(tenant)}",
+            key=key_of("gate", tenant),
             table=[
                 {
                     "check": check.name,
@@ -145,6 +157,8 @@ def verify_reindex(job: Job) -> GateVerdict:
             ],
             description=f"{tenant}, generation {job.generation.number}: {verdict.reasons or 'passed'}",
         )
+        if not verdict.passed:
+            tell(Happened.GATE_FAILED, tenant, generation=job.generation.number, reasons=verdict.reasons)
         get_run_logger().info("%s: gate %s", tenant, verdict.reasons or "passed")
         return verdict
 
@@ -160,6 +174,8 @@ def swap_reindex(job: Job, grace: timedelta | None = None) -> SwapOutcome:
     ):
         kept = engine.settings.reindex_grace if grace is None else grace
         outcome = reindex.swap(engine.reindex_work(), job, kept)
+        if outcome is SwapOutcome.SWAPPED:
+            tell(Happened.SWAPPED, job.generation.tenant, generation=job.generation.number)
         get_run_logger().info("%s: generation %d %s", job.generation.tenant, job.generation.number, outcome)
         return outcome
 
@@ -189,8 +205,3 @@ def sweep_generations() -> Mapping[str, str]:
 def _boundary(what: str, job: Job) -> AbstractContextManager[None]:
     tenant, number = job.generation.tenant, job.generation.number
     return task_boundary(f"{what} {tenant}", tenant=tenant, generation=number)
-
-
-def _slug(name: str) -> str:
-    """A name as artifact keys may be: lower case, digits, dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "tenant"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from prefect import task
-from prefect.artifacts import create_table_artifact
 from prefect.cache_policies import NO_CACHE
 
+from core.assembly import Engine
+from core.assembly.models import price_of
+from core.model.reindex import GateVerdict
 from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
 from tasks.engine import shared_engine
+from tasks.seen import reasons_of, show_table
 
 REPORT_SECONDS = 300
 
@@ -26,7 +30,11 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One tenant's line of the report: `records`, `waiting` and `set_aside` as they are now."""
+    """One tenant's line of the report: `records`, `waiting` and `set_aside` as they are now.
+
+    `reasons` are those of what was set aside; `cost` is today's (UTC), in US dollars at list prices, None where no
+    price is known; `gate` is what the gate last said of the tenant's newest index that was put before it.
+    """
 
     tenant: str
     records: int
@@ -35,6 +43,9 @@ class Row:
     set_aside: int
     seconds: float
     problem: str | None = None
+    reasons: str = ""
+    cost: float | None = None
+    gate: str = ""
 
 
 @task(
@@ -51,6 +62,9 @@ def closing_report(key: str, efforts: Mapping[str, Effort], note: str | None = N
     """A row a tenant, kept as the table artifact `key` (lower case, digits, dashes) with the note too."""
     with task_boundary("closing report"), shared_engine() as engine:
         idle = Effort(embedded=0, seconds=0.0)
+        backlog = engine.backlog()
+        cost = _cost_today(engine)
+        gates = {one.tenant: _said(one.verdict) for one in engine.generations() if one.verdict is not None}
         rows = [
             Row(
                 tenant=one.tenant,
@@ -60,11 +74,29 @@ def closing_report(key: str, efforts: Mapping[str, Effort], note: str | None = N
                 set_aside=one.set_aside,
                 seconds=round(efforts.get(one.tenant, idle).seconds, 1),
                 problem=efforts.get(one.tenant, idle).problem,
+                reasons=reasons_of(each.reason for each in engine.set_aside(one.tenant)) if one.set_aside else "",
+                cost=cost.get(one.tenant),
+                gate=gates.get(one.tenant, ""),
             )
-            for one in engine.backlog()
+            for one in backlog
         ]
-        create_table_artifact(key=key, table=[_shown(row) for row in rows], description=note)
+        show_table(key, [_shown(row) for row in rows], note)
         return rows
+
+
+def _cost_today(engine: Engine) -> dict[str, float]:
+    """What each tenant's embeddings cost today, where prices are known."""
+    found: dict[str, float] = {}
+    today = datetime.now(UTC).date()
+    for one in engine.uses(1):
+        money = one.money(price_of(one.provider, one.model), price_of(one.provider, one.model, batch=True))
+        if money is not None and one.day == today:
+            found[one.tenant] = found.get(one.tenant, 0.0) + money
+    return found
+
+
+def _said(verdict: GateVerdict) -> str:
+    return "passed" if verdict.passed else verdict.reasons
 
 
 def _shown(row: Row) -> dict[str, str | int | float]:
@@ -74,6 +106,9 @@ def _shown(row: Row) -> dict[str, str | int | float]:
         "embedded": row.embedded,
         "waiting": row.waiting,
         "set aside": row.set_aside,
+        "reasons": row.reasons,
+        "cost today (USD)": "" if row.cost is None else round(row.cost, 4),
+        "gate": row.gate,
         "seconds": row.seconds,
         "problem": row.problem or "",
     }

@@ -91,6 +91,11 @@ class Outbox:
             rows = session.execute(query("outbox_drop"), {"tenant": tenant, "ids": list(ids)}).fetchall()
         return sorted({row["memory_id"] for row in rows})
 
+    def claimable(self, limit: int) -> list[str]:
+        """Up to `limit` tenants with work that can be done now, the one served least recently first. Cheap."""
+        with self._database.across() as session:
+            return [row["tenant"] for row in session.execute(query("outbox_claimable"), {"limit": limit}).fetchall()]
+
     def backlog(self, tenants: Sequence[str] | None = None) -> list[Backlog]:
         """What is there and what is still to do, tenant by tenant."""
         with self._database.across() as session:

@@ -381,12 +381,10 @@ def work(url: str, prefix: str, worker: int, until: float) -> list[tuple[float, 
 
 
 def test_four_processes_use_the_whole_limit_and_never_pass_it(valkey_url: str) -> None:
-    # A busy machine may keep workers from asking in time; the limit holds each time.
-    assert any(used_by_four(valkey_url, f"four{attempt}:") >= 0.95 for attempt in range(3))
+    assert any(used_by_four(valkey_url, f"four{attempt}:") >= 0.95 for attempt in range(3))  # a busy machine is late
 
 
 def used_by_four(valkey_url: str, prefix: str) -> float:
-    """What share of the limit four processes use together, which never pass it in any window."""
     window = SHORT_MINUTE.total_seconds()
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         pool.starmap(time.sleep, [(0.5,)] * 4, chunksize=1)  # all four are up
@@ -395,11 +393,8 @@ def used_by_four(valkey_url: str, prefix: str) -> float:
     grants = sorted((moment, tokens) for result in results for moment, tokens, granted in result if granted)
     most = most_in_a_window([(moment, 1) for moment, _ in grants], window), most_in_a_window(grants, window)
     whole = [tokens for moment, tokens in grants if moment < grants[0][0] + MINUTES * window]
-    used = len(whole) / MINUTES, sum(whole) / MINUTES
     after_wait = [two[2] for result in results for one, two in itertools.pairwise(result) if not one[2]]
-    print(f"most {most}, used {used} a window; {sum(after_wait)} of {len(after_wait)} waits were enough")
-    assert most[0] <= 1.02 * 120
-    assert most[1] <= 1.02 * 2400
+    assert max(most[0] / 120, most[1] / 2400) <= 1.02
     assert sum(after_wait) >= 0.9 * len(after_wait)
     assert all(sum(granted for _, _, granted in result) >= len(grants) / 8 for result in results)
-    return max(used[0] / 120, used[1] / 2400)
+    return max(len(whole) / 120, sum(whole) / 2400) / MINUTES

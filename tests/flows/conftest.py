@@ -44,6 +44,18 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
+def prefect_url(prefect_api: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Address of the session's server, named as operators name theirs: processes started now use it too."""
+    from prefect.server.api.server import SubprocessASGIServer
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    url = SubprocessASGIServer().api_url
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    with temporary_settings({PREFECT_API_URL: url}):
+        yield url
+
+
+@pytest.fixture
 def home(prefect_api: None, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Settings of an engine of the test's own, in the environment: small portions, no cache."""
     monkeypatch.setenv("MEMORY_HOME", str(tmp_path))

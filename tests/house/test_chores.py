@@ -8,8 +8,8 @@ CHORES = {  # grows with each chore that is built
     *("archive", "batch_lane", "embed", "erase", "quality", "reap", "reconcile", "recover", "relay", "reindex"),
     *("rotate", "snapshot"),
 }
-COMPOSED_FLOWS = {"mend", "nightly"}  # made of chores, and no chore
-SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report", "runner"}
+COMPOSED_FLOWS = {"mend", "nightly", "tend"}  # made of chores, and no chores
+SHARED_BY_TASKS = {"boundary", "engine", "events", "ledger", "mending", "report", "runner", "seen", "tending"}
 MORE_TESTS = {
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed", "lifecycle_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),

@@ -1,0 +1,146 @@
+"""The resident loop: chores that are cheap when there is nothing to do, each as often as it needs.
+
+It starts no run and no process for a chore, so it can look every second or two. What goes wrong with one chore is
+told, makes its pauses longer, and touches no other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from core.assembly import Engine
+from core.batch import batch_lane
+from core.batch.embed import Portion, step
+from core.errors import EngineError, Transient
+from core.settings import Settings
+from tasks.boundary import place
+from tasks.engine import check_not_stopping, engine_kept_open, shared_engine
+from tasks.mending import mend_what_differs, tell_events
+
+Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
+
+# The longest pause after failures, which double it: after an outage work begins again within this time.
+LONGEST_PAUSE = 60.0
+# The engine is opened anew this often, with the settings as they are then: budgets of a run begin again.
+ENGINE_KEPT = 3600.0
+# Tenants of one look, a portion each, so that the other chores have their turn during a bulk load.
+PORTIONS = 4
+SHIP_EVERY = timedelta(seconds=60)
+JOBS_EVERY = timedelta(seconds=120)
+TELL_EVERY = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """A chore of the loop. `do` is one bounded look, and says in a few words what it did ("": nothing)."""
+
+    name: str
+    every: timedelta
+    do: Callable[[Engine], str]
+
+
+@dataclass(slots=True)
+class _Turn:
+    """When a chore is due, and how often in a row it failed."""
+
+    chore: Tended
+    due: float
+    failed: int = 0
+
+    def ended(self, now: float, *, well: bool) -> None:
+        """Put the next look where it belongs: after the usual pause, or a longer one."""
+        self.failed = 0 if well else self.failed + 1
+        pause = self.chore.every.total_seconds()
+        self.due = now + (pause if well else max(pause, min(LONGEST_PAUSE, pause * 2 ** min(self.failed, 16))))
+
+
+def chores_of(settings: Settings) -> tuple[Tended, ...]:
+    """What the loop does."""
+    return (
+        Tended("embed", settings.tend_every, embed_what_waits),
+        Tended("ship deletions", SHIP_EVERY, ship_what_was_deleted),
+        Tended("batch jobs", JOBS_EVERY, look_at_batch_jobs),
+        Tended("drift", settings.reconcile_every, mend_what_differs),
+        Tended("events", TELL_EVERY, tell_events),
+    )
+
+
+def tend(
+    chores: Sequence[Tended], stop: threading.Event, clock: Callable[[], float], until: float, logger: Logger
+) -> int:
+    """Do each chore when it is due, until `stop` is set or the clock says `until`; how many looks it took.
+
+    The engine is open meanwhile, and closed after a failure, so that the next look finds whatever is there by then.
+    """
+    turns = [_Turn(one, clock()) for one in chores]
+    looks = 0
+    with ExitStack() as kept:
+        opened = clock()
+        kept.enter_context(engine_kept_open())
+        while not stop.is_set() and clock() < until:
+            turn = min(turns, key=lambda one: one.due)
+            if (pause := min(turn.due, until) - clock()) > 0:
+                stop.wait(pause)
+                continue
+            well = _look(turn.chore, logger)
+            looks += 1
+            turn.ended(clock(), well=well)
+            if not well or clock() - opened > ENGINE_KEPT:
+                kept.close()
+                opened = clock()
+                kept.enter_context(engine_kept_open())
+    return looks
+
+
+def _look(chore: Tended, logger: Logger) -> bool:
+    """One look. False: it failed, which was told by type and place; messages of unknown errors may quote content."""
+    try:
+        with shared_engine() as engine:
+            if said := chore.do(engine):
+                logger.info("%s: %s", chore.name, said)
+    except EngineError as problem:
+        logger.warning("%s: %s: %s", chore.name, type(problem).__name__, problem.message)
+        return False
+    except Exception as problem:  # noqa: BLE001  the loop's own boundary: one chore's fault ends no other
+        logger.error("%s: unforeseen %s at %s", chore.name, type(problem).__name__, place(problem))  # noqa: TRY400
+        return False
+    return True
+
+
+def embed_what_waits(engine: Engine) -> str:
+    """Bring some of what waits into the indexes, tenants in turn. Bulk loads are begun and ended by runs."""
+    work = replace(engine.embed_work(), check=check_not_stopping)
+    worked, told = 0, []
+    for tenant in engine.claimable(PORTIONS):
+        check_not_stopping()
+        report = step(work, Portion(tenant=tenant, records=engine.settings.embed_portion))
+        worked += report.worked
+        if report.set_aside_count:
+            told.append(f"{report.set_aside_count} of {tenant} set aside")
+        if report.postponed:
+            told.append(f"{tenant} left: {report.postponed}")
+            if not report.worked:
+                raise Transient(", ".join(told))
+    return ", ".join(([f"{worked} entries"] if worked else []) + told)
+
+
+def ship_what_was_deleted(engine: Engine) -> str:
+    """Write deletions to the ledger on the object store."""
+    shipped = engine.safekeeping.ledger().ship()
+    engine.safekeeping.end_recoveries()
+    return f"{shipped} written to the ledger" if shipped else ""
+
+
+def look_at_batch_jobs(engine: Engine) -> str:
+    """Look at every open batch job once, keep what came, and drop what nobody needs any more."""
+    jobs = engine.batch_jobs(open_only=True)
+    work = replace(engine.batch_work(), check=check_not_stopping)
+    kept = sum(batch_lane.follow(work, job).kept for job in jobs[::-1])
+    for tenant in sorted({job.tenant for job in jobs}):
+        batch_lane.sweep(work, tenant)
+    return f"{len(jobs)} open, {kept} vectors kept" if jobs else ""
