@@ -134,7 +134,7 @@ def test_a_reaper_killed_after_any_step_is_resumed_by_the_next(database_url: str
 
 
 @pytest.mark.parametrize(
-    "step", ["begin", "erase_rows", "delete", "FsspecBlobs.purge", "drop_objects", "_erase", "look", "end"]
+    "step", ["begin", "erase_rows", "delete", "FsspecBlobs.purge", "drop_objects", "collect", "removed", "look", "end"]
 )
 def test_an_erasure_killed_after_any_step_is_resumed_and_ends_gone(
     database_url: str, tmp_path: Path, step: str
