@@ -50,7 +50,8 @@ class Portion:
     """Where an erasure stands: a phase, and behind which id it goes on.
 
     `ended`: it was at its end before, and is only confirmed. `round`: how often it was collected. `seen`: how much
-    this collecting, or looking, has come to; `found`: how much of it the places still hold.
+    this collecting, or looking, has come to; `found`: how much of it the places still hold. `bare`: of the tenant
+    there was no memory left, and everything was removed.
     """
 
     request: Request
@@ -60,11 +61,12 @@ class Portion:
     after: str = ""
     round: int = 0
     seen: int = 0
+    bare: bool = False
     found: Mapping[str, int] = field(default_factory=dict)
 
     def then(self, phase: Phase) -> Portion:
         """The beginning of a phase."""
-        return replace(self, phase=phase, after="", seen=0, found={})
+        return replace(self, phase=phase, after="", seen=0, found={}, bare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,23 +160,36 @@ def _erase(work: EraseWork, portion: Portion) -> Report:
             # Whatever a worker brings after all: the drain takes it out again.
             enqueue(session, tenant, list(items), Lane.ONLINE)
     for place in work.places:
-        place.remove(tenant, items, everything=False)
+        if not (place.at_once and request.kind == "all" and not portion.ended):
+            place.remove(tenant, items, everything=False)
     with work.database.tenant(tenant) as session:
         erasures.removed(session, tenant, portion.erasure, list(items))
     return Report(tenant=tenant, memories=len(items), rows=rows, next=replace(portion, after=max(items)))
 
 
 def _erase_tenant(work: EraseWork, portion: Portion) -> Report:
-    """After a tenant's memories all that is left of it: keys first, for what no store can be made to forget."""
+    """After a tenant's memories all that is left of it: keys first, for what no store can be made to forget.
+
+    Only if nobody has written a memory meanwhile. What is written from here on keeps its key, points and objects.
+    """
     tenant = portion.request.tenant
+    work.ledger.ship([tenant])
     with work.database.tenant(tenant) as session:
-        if work.vault.destroy(session, tenant):
+        keys = work.vault.hold_all(session, tenant)  # first, as whoever writes something sealed does
+        bare = erasures.bare(session, tenant)
+        if bare and work.vault.destroy(session, tenant, keys):
             erasures.wait(session, tenant, portion.erasure, KEY_KEPT)
-        erasures.erase_tenant(session, tenant)
-    work.vault.give_up(tenant)
+    if not bare:
+        return _go_on(portion.then(Phase.LOOK) if portion.ended else _again(portion))
+    with work.database.tenant(tenant) as session:
+        if erasures.erase_tenant(session, tenant, work.batch):
+            return _go_on(portion)
+        keyless = not work.vault.hold_all(session, tenant)
+    if keyless:
+        work.vault.give_up(tenant)
     for place in work.places:
         place.remove(tenant, {}, everything=True)
-    return _go_on(portion.then(Phase.LOOK))
+    return _go_on(replace(portion.then(Phase.LOOK), bare=True))
 
 
 def _look(work: EraseWork, portion: Portion) -> Report:
@@ -187,8 +202,9 @@ def _look(work: EraseWork, portion: Portion) -> Report:
     if standing:
         return _go_on(_again(portion))
     found = {"record": held, **{place.name: 0 for place in work.places}}
-    for place in work.places if items or request.kind == "all" else ():
-        found[place.name] = place.look(request.tenant, items, everything=not items)
+    for place in work.places:
+        if (items and not (place.at_once and portion.bare)) or (not items and portion.bare):
+            found[place.name] = place.look(request.tenant, items, everything=not items)
     found = {name: count + portion.found.get(name, 0) for name, count in found.items()}
     if items:
         seen = portion.seen + len(items)

@@ -112,9 +112,17 @@ def wait(session: Session, tenant: str, erasure: uuid.UUID, span: timedelta) -> 
     session.execute(query("erase_wait"), {"tenant": tenant, "erasure": erasure, "span": span})
 
 
-def erase_tenant(session: Session, tenant: str) -> None:
-    """Remove what a tenant's record holds besides memories, tombstones and generations."""
-    session.execute(query("erase_tenant"), {"tenant": tenant})
+def bare(session: Session, tenant: str) -> bool:
+    """Whether a tenant has no memory left. Nobody writes one until the transaction ends; waits for who just does."""
+    session.execute(query("generation_barrier"), {"tenant": tenant})
+    row = session.execute(query("erase_bare"), {"tenant": tenant}).fetchone()
+    return row is not None and bool(row["bare"])
+
+
+def erase_tenant(session: Session, tenant: str, limit: int) -> int:
+    """Remove a batch of what a tenant's record holds besides memories, tombstones and generations; how much went."""
+    row = session.execute(query("erase_tenant"), {"tenant": tenant, "limit": limit}).fetchone()
+    return 0 if row is None else int(row["gone"])
 
 
 def end(session: Session, tenant: str, erasure: uuid.UUID, *, gone: bool) -> End:

@@ -180,6 +180,7 @@ class Snapshots:
     """A further place, as another store would be joined."""
 
     name = "snapshots"
+    at_once = False
 
     def __init__(self) -> None:
         self.held = {"warm", "archived", "other"}
