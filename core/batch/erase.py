@@ -1,22 +1,25 @@
 """The erase chore: what a person asks to be erased goes from every store, is looked for again, and is receipted.
 
-Begun once, an erasure keeps the list of what it comes to, so that it can be resumed, and run again to confirm. Each
-step takes a batch of memories: first the ledger of deletions, so that a restored backup cannot bring them back; then
-the record (rows, versions, events; a tombstone stays), with the leases of workers that still hold them taken away;
-then every other place. The last step looks everywhere. What may still be
-brought back by a worker or a put that began before makes the outcome "pending" until it cannot any more.
+Begun once, an erasure keeps the list of what it comes to, so that it can be resumed, and run again to confirm. It is
+collected page by page. Each step takes a batch of memories: first the ledger of deletions, so that a restored backup
+cannot bring them back; then the record (rows, versions, events; a tombstone stays), with the leases of workers that
+still hold them taken away; then every other place. Then it is collected again: what was archived, restored, deleted
+or written meanwhile is erased as well, until nothing is left. The last steps look everywhere. What may still be
+brought back by a worker or a put that began before makes the outcome "pending" until it cannot any more; asked again
+after its end, an erasure removes what it has listed and looks again, and takes in nothing new until it is confirmed.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 
 from core.errors import Busy, Transient
-from core.model.erasure import Item, Place, Request
+from core.model.erasure import Place, Request
 from core.model.outbox import Lane
 from core.model.signing import signed
 from core.ports import Locks
@@ -29,16 +32,41 @@ from core.record.outbox import enqueue
 from core.record.vault import KEY_KEPT, Vault
 
 LOCK_KEPT = timedelta(minutes=10)
+# So often what was written meanwhile is erased as well; then somebody has to stop writing it first.
+MOST_ROUNDS = 20
+
+
+class Phase(StrEnum):
+    """What a step does; in this order, and from the second collecting on again while there is something."""
+
+    COLLECT = "collect"
+    ERASE = "erase"
+    TENANT = "tenant"
+    LOOK = "look"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """Where an erasure stands: behind which id it goes on; `looking`: all is removed, and is looked for again."""
+    """Where an erasure stands: a phase, and behind which id it goes on.
+
+    `ended`: it was at its end before, and is only confirmed. `round`: how often it was collected. `seen`: how much
+    this collecting, or looking, has come to; `found`: how much of it the places still hold. `bare`: of the tenant
+    there was no memory left, and everything was removed.
+    """
 
     request: Request
     erasure: uuid.UUID
+    phase: Phase = Phase.ERASE
+    ended: bool = False
     after: str = ""
-    looking: bool = False
+    round: int = 0
+    seen: int = 0
+    bare: bool = False
+    found: Mapping[str, int] = field(default_factory=dict)
+
+    def then(self, phase: Phase) -> Portion:
+        """The beginning of a phase."""
+        return replace(self, phase=phase, after="", seen=0, found={}, bare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +108,14 @@ class EraseWork:
 def plan(work: EraseWork, request: Request) -> Portion:
     """Begin an erasure, or take up the one that was begun for the same request. Raises Transient."""
     with work.database.tenant(request.tenant) as session:
-        number = erasures.begin(session, request, work.new_id())
-    return Portion(request=request, erasure=number)
+        begun = erasures.begin(session, request, work.new_id())
+    phase = Phase.ERASE if begun.collected else Phase.COLLECT
+    after = "" if begun.collected else begun.collect_after
+    return Portion(request=request, erasure=begun.id, ended=begun.ended, phase=phase, after=after)
 
 
 def step(work: EraseWork, portion: Portion) -> Report:
-    """Erase one batch, or look for all of it at the end. Killed anywhere, it is resumed by `plan` and run again.
+    """Do one batch of a phase. Killed anywhere, it is resumed by `plan` and run again.
 
     A store out of reach, or another run of an erasure of this tenant, ends it early with `postponed`: nothing is
     receipted then. Raises Misconfigured.
@@ -95,17 +125,31 @@ def step(work: EraseWork, portion: Portion) -> Report:
         work.check()
         lock = LockName(tenant=tenant, work="erase")
         with fenced(work.database, work.locks, lock, str(work.new_id()), LOCK_KEPT):
-            return _look(work, portion) if portion.looking else _erase(work, portion)
+            return _PHASES[portion.phase](work, portion)
     except (Busy, Transient) as problem:
         return Report(tenant=tenant, postponed=problem.message)
 
 
+def _collect(work: EraseWork, portion: Portion) -> Report:
+    request = portion.request
+    with work.database.tenant(request.tenant) as session:
+        ids = erasures.collect(session, request, portion.erasure, portion.after, work.batch)
+    seen = portion.seen + len(ids)
+    if len(ids) == work.batch:
+        return _go_on(replace(portion, after=ids[-1], seen=seen))
+    if portion.round == 0 or seen:
+        return _go_on(portion.then(Phase.ERASE))
+    return _go_on(portion.then(_last_phase(portion)))
+
+
 def _erase(work: EraseWork, portion: Portion) -> Report:
-    tenant = portion.request.tenant
+    request, tenant = portion.request, portion.request.tenant
     with work.database.tenant(tenant) as session:
-        items = erasures.items(session, tenant, portion.erasure, portion.after, work.batch)
+        named = erasures.items(session, request, portion.erasure, portion.after, work.batch, left=True)
+        erasures.raise_items(session, request, portion.erasure, list(named))
+        items = erasures.items(session, request, portion.erasure, portion.after, work.batch, left=True)
     if not items:
-        return _erase_tenant(work, portion) if portion.request.kind == "all" else _looking(portion)
+        return _go_on(portion.then(_last_phase(portion)) if portion.ended else _again(portion))
     with work.database.tenant(tenant) as session:
         doomed = erasures.standing(session, tenant, items)
     work.ledger.announce(tenant, [Deletion(*one) for one in doomed])
@@ -116,51 +160,74 @@ def _erase(work: EraseWork, portion: Portion) -> Report:
             # Whatever a worker brings after all: the drain takes it out again.
             enqueue(session, tenant, list(items), Lane.ONLINE)
     for place in work.places:
-        place.remove(tenant, items, everything=False)
-    following = replace(portion, after=max(items))
-    return Report(tenant=tenant, memories=len(items), rows=rows, next=following)
+        if not (place.at_once and request.kind == "all" and not portion.ended):
+            place.remove(tenant, items, everything=False)
+    with work.database.tenant(tenant) as session:
+        erasures.removed(session, tenant, portion.erasure, list(items))
+    return Report(tenant=tenant, memories=len(items), rows=rows, next=replace(portion, after=max(items)))
 
 
 def _erase_tenant(work: EraseWork, portion: Portion) -> Report:
-    """After a tenant's memories all that is left of it: keys first, for what no store can be made to forget."""
+    """After a tenant's memories all that is left of it: keys first, for what no store can be made to forget.
+
+    Only if nobody has written a memory meanwhile. What is written from here on keeps its key, points and objects.
+    """
     tenant = portion.request.tenant
+    work.ledger.ship([tenant])
     with work.database.tenant(tenant) as session:
-        if work.vault.destroy(session, tenant):
+        keys = work.vault.hold_all(session, tenant)  # first, as whoever writes something sealed does
+        bare = erasures.bare(session, tenant)
+        if bare and work.vault.destroy(session, tenant, keys):
             erasures.wait(session, tenant, portion.erasure, KEY_KEPT)
-        erasures.erase_tenant(session, tenant)
-    work.vault.give_up(tenant)
+    if not bare:
+        return _go_on(portion.then(Phase.LOOK) if portion.ended else _again(portion))
+    with work.database.tenant(tenant) as session:
+        if erasures.erase_tenant(session, tenant, work.batch):
+            return _go_on(portion)
+        keyless = not work.vault.hold_all(session, tenant)
+    if keyless:
+        work.vault.give_up(tenant)
     for place in work.places:
         place.remove(tenant, {}, everything=True)
-    return _looking(portion)
-
-
-def _looking(portion: Portion) -> Report:
-    return Report(tenant=portion.request.tenant, next=replace(portion, looking=True, after=""))
+    return _go_on(replace(portion.then(Phase.LOOK), bare=True))
 
 
 def _look(work: EraseWork, portion: Portion) -> Report:
-    """Look for everything in every store, and receipt what was found."""
-    request, after = portion.request, ""
-    found: dict[str, int] = {"record": 0, **{place.name: 0 for place in work.places}}
-    looked_for = 0
-    while True:
-        with work.database.tenant(request.tenant) as session:
-            items = erasures.items(session, request.tenant, portion.erasure, after, work.batch)
-            found["record"] += sum(erasures.look(session, request.tenant, items).values()) if items else 0
-        if not items:
-            break
-        looked_for, after = looked_for + len(items), max(items)
-        _look_at(work, request, items, found)
-    if request.kind == "all":
-        _look_at(work, request, {}, found)
+    """Look for one batch in every store; at the end receipt what was found. What has a row again is erased again."""
+    request = portion.request
+    with work.database.tenant(request.tenant) as session:
+        items = erasures.items(session, request, portion.erasure, portion.after, work.batch, left=False)
+        standing = erasures.raise_items(session, request, portion.erasure, list(items))
+        held = sum(erasures.look(session, request.tenant, items).values()) if items and not standing else 0
+    if standing:
+        return _go_on(_again(portion))
+    found = {"record": held, **{place.name: 0 for place in work.places}}
+    for place in work.places:
+        if (items and not (place.at_once and portion.bare)) or (not items and portion.bare):
+            found[place.name] = place.look(request.tenant, items, everything=not items)
+    found = {name: count + portion.found.get(name, 0) for name, count in found.items()}
+    if items:
+        seen = portion.seen + len(items)
+        return _go_on(replace(portion, after=max(items), seen=seen, found=found))
     with work.database.tenant(request.tenant) as session:
         end = erasures.end(session, request.tenant, portion.erasure, gone=not any(found.values()))
-    return Report(tenant=request.tenant, receipt=_receipt(work, portion, looked_for, found, end))
+    return Report(tenant=request.tenant, receipt=_receipt(work, portion, portion.seen, found, end))
 
 
-def _look_at(work: EraseWork, request: Request, items: Mapping[str, Item], found: dict[str, int]) -> None:
-    for place in work.places:
-        found[place.name] += place.look(request.tenant, items, everything=not items)
+def _again(portion: Portion) -> Portion:
+    """Collect once more. Raises Busy when that was done too often."""
+    if portion.round >= MOST_ROUNDS:
+        raise Busy("what is to be erased is written again and again: stop that, then run the erasure again")
+    following = Phase.ERASE if portion.ended else Phase.COLLECT
+    return replace(portion.then(following), round=portion.round + 1)
+
+
+def _last_phase(portion: Portion) -> Phase:
+    return Phase.TENANT if portion.request.kind == "all" else Phase.LOOK
+
+
+def _go_on(portion: Portion) -> Report:
+    return Report(tenant=portion.request.tenant, next=portion)
 
 
 def _receipt(
@@ -189,3 +256,11 @@ def _receipt(
         },
     }
     return signed(receipt, work.key)
+
+
+_PHASES: dict[Phase, Callable[[EraseWork, Portion], Report]] = {
+    Phase.COLLECT: _collect,
+    Phase.ERASE: _erase,
+    Phase.TENANT: _erase_tenant,
+    Phase.LOOK: _look,
+}

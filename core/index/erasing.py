@@ -11,10 +11,10 @@ from core.index.points_removal import remove_points
 from core.index.snapshots.forgetting import Forgetter
 from core.model.erasure import Item
 from core.model.generation import Generation, GenerationState
-from core.model.version import CEILING
 from core.ports import VectorIndex
 from core.record.database import Database
 from core.record.generations import generations
+from core.record.memories import standings_of_points
 
 PIECE = 1000
 
@@ -23,20 +23,20 @@ class IndexPlace:
     """Implements `Place` over all generations of a tenant that are not dropped."""
 
     name = "index"
+    at_once = False
 
     def __init__(self, database: Database, index: VectorIndex) -> None:
         self._database = database
         self._index = index
 
     def remove(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> None:
-        """Remove points up to the versions that are meant; or every point of the tenant."""
+        """Remove points up to the versions that are meant; or every point of no memory that is there."""
         standing = self._generations(tenant)
         remove_points(self._index, standing, {item.point: item.version for item in memories.values()})
         if everything:
             for generation in standing:
-                points = iter(self._points(generation))
-                while piece := list(islice(points, PIECE)):
-                    self._index.delete(generation.collection, dict.fromkeys(piece, CEILING - 1))
+                for piece in self._nobodys(generation):
+                    self._index.delete(generation.collection, piece)
 
     def look(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> int:
         """How many of these points there are, over all generations."""
@@ -45,7 +45,7 @@ class IndexPlace:
         for generation in self._generations(tenant):
             try:
                 if everything:
-                    found += self._index.count(generation.collection)
+                    found += sum(len(piece) for piece in self._nobodys(generation))
                 else:
                     stamps = self._index.stamps(generation.collection, list(versions))
                     found += sum(stamp.version <= versions[point] for point, stamp in stamps.items())
@@ -57,18 +57,24 @@ class IndexPlace:
         with self._database.tenant(tenant) as session:
             return [one for one in generations(session, tenant) if one.state is not GenerationState.DROPPED]
 
-    def _points(self, generation: Generation) -> Iterator[uuid.UUID]:
+    def _nobodys(self, generation: Generation) -> Iterator[dict[uuid.UUID, int]]:
+        """Points of no memory that is there, piece by piece, each with its version: a later one is somebody's."""
         try:
             # All of them first: a scroll is not read on while points are taken from under it.
-            yield from [point for point, _ in self._index.scroll(generation.collection)]
+            points = iter([(point, stamp.version) for point, stamp in self._index.scroll(generation.collection)])
         except NotFound:
             return
+        while piece := dict(islice(points, PIECE)):
+            with self._database.tenant(generation.tenant) as session:
+                said = standings_of_points(session, generation.tenant, generation.number, list(piece))
+            yield {point: version for point, version in piece.items() if point not in said}
 
 
 class SnapshotsPlace:
     """Implements `Place` over all snapshots of a tenant's generations."""
 
     name = "snapshots"
+    at_once = True
 
     def __init__(self, forgetter: Forgetter) -> None:
         self._forgetter = forgetter

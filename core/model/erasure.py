@@ -37,12 +37,17 @@ class Place(Protocol):
     """A store besides the record that may hold something of memories: remove it there, and look whether it is gone.
 
     Both take memories of a tenant by id, and mean no version after the one given; with `everything` all that the
-    store holds of the tenant is meant. They may be repeated, and raise Transient when the store is out of reach.
+    store holds of the tenant is meant, but for what belongs to memories that were written meanwhile. They may be
+    repeated, and raise Transient when the store is out of reach.
     """
 
     @property
     def name(self) -> str:
         """What a receipt calls it."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether everything is removed, and looked for, at once rather than memory by memory: that would cost more."""
 
     def remove(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> None:
         """Remove what is there of these memories."""

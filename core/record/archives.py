@@ -114,6 +114,12 @@ def objects_of(session: Session, tenant: str, ids: Sequence[str]) -> list[Object
     return [Object(**row) for row in rows]
 
 
+def living(session: Session, tenant: str, keys: Sequence[str]) -> set[str]:
+    """Which of these objects are announced for a memory that is there."""
+    rows = session.execute(query("archive_living"), {"tenant": tenant, "keys": list(keys)}).fetchall()
+    return {row["key"] for row in rows}
+
+
 def drop_objects(session: Session, tenant: str, keys: Sequence[str]) -> None:
     """Forget objects that are gone."""
     session.execute(query("archive_objects_drop"), {"tenant": tenant, "keys": list(keys)})

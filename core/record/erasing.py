@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 
 from core.model.erasure import Item
 from core.model.names import index_group, parse_archive_key
@@ -22,6 +23,7 @@ class ObjectsPlace:
     """Implements `Place` over the object store, in every version it keeps of an object."""
 
     name = "objects"
+    at_once = False
 
     def __init__(self, database: Database, blobs: BlobStore) -> None:
         self._database = database
@@ -38,16 +40,23 @@ class ObjectsPlace:
             # One whose put may still arrive stays announced: the next look has to find it.
             archives.drop_objects(session, tenant, [one.key for one in objects if not one.arriving])
         if everything:
-            keys = list(self._keys(tenant))
-            for start in range(0, len(keys), PIECE):
-                self._purge(keys[start : start + PIECE])
+            for piece in self._nobodys(tenant):
+                self._purge(piece)
 
     def look(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> int:
         """How many of these objects there are."""
         if everything:
-            return sum(1 for _ in self._keys(tenant))
+            return sum(len(piece) for piece in self._nobodys(tenant))
         announced = {one.key for one in self._objects(tenant, memories)}
         return sum(self._blobs.stat(key) is not None for key in announced)
+
+    def _nobodys(self, tenant: str) -> Iterator[list[str]]:
+        """Objects that were announced for no memory that is there, piece by piece: a put is announced before."""
+        keys = iter(list(self._keys(tenant)))
+        while piece := list(islice(keys, PIECE)):
+            with self._database.tenant(tenant) as session:
+                living = archives.living(session, tenant, piece)
+            yield [key for key in piece if key not in living]
 
     def _keys(self, tenant: str) -> Iterator[str]:
         ledger = folder(tenant)
@@ -72,6 +81,7 @@ class CachePlace:
     """Implements `Place` over the hot cache. What other caches hold is bound to a version and ends by itself."""
 
     name = "cache"
+    at_once = False
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache

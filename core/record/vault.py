@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -158,9 +158,13 @@ class Vault:
                 session.execute(query("key_rewrap"), values)
         return len(old)
 
-    def destroy(self, session: Session, tenant: str) -> int:
-        """Destroy every key of a tenant, in the caller's transaction: what is sealed under them is gone for good."""
-        gone = len(session.execute(query("key_destroy"), {"tenant": tenant}).fetchall())
+    def hold_all(self, session: Session, tenant: str) -> list[str]:
+        """Every key of a tenant: nobody keeps anything sealed under them until the caller's transaction ends."""
+        return [row["id"] for row in session.execute(query("key_hold_all"), {"tenant": tenant}).fetchall()]
+
+    def destroy(self, session: Session, tenant: str, ids: Sequence[str]) -> int:
+        """Destroy keys of a tenant, in the caller's transaction: what is sealed under them is gone for good."""
+        gone = len(session.execute(query("key_destroy"), {"tenant": tenant, "ids": list(ids)}).fetchall())
         self.forget(tenant)
         return gone
 

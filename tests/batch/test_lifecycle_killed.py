@@ -20,9 +20,10 @@ from core.adapters.fsspec_blobs import FsspecBlobs
 from core.adapters.qdrant_edge import EdgeIndex
 from core.batch import archive, erase, reap
 from core.record import archives, erasures, reaping
+from core.record.vault import Vault
 from tests.batch.lifecycle_parts import lifecycle_of
 chore, step = sys.argv[3:5]
-places = (EdgeIndex, FsspecBlobs, archives, reaping, erasures, archive, reap, erase)
+places = (EdgeIndex, FsspecBlobs, archives, reaping, erasures, archive, reap, erase, Vault)
 named, _, step = step.rpartition(".")
 owner = next(one for one in places if hasattr(one, step) and one.__name__.endswith(named))
 original = getattr(owner, step)
@@ -33,7 +34,7 @@ def then_die(*arguments, **named):
 setattr(owner, step, then_die)
 life = lifecycle_of(sys.argv[1], Path(sys.argv[2]))
 {"archive": life.archive, "reap": life.reap, "restore": lambda: life.restore("a", "b"),
- "erase": lambda: life.erase(subject="ana")}[chore]()
+ "erase": lambda: life.erase(subject="ana"), "erase all": life.erase}[chore]()
 """
 TEXT = "a long text about green tea, and about what there is to drink when there is none"
 
@@ -134,7 +135,7 @@ def test_a_reaper_killed_after_any_step_is_resumed_by_the_next(database_url: str
 
 
 @pytest.mark.parametrize(
-    "step", ["begin", "erase_rows", "delete", "FsspecBlobs.purge", "drop_objects", "_erase", "look", "end"]
+    "step", ["begin", "erase_rows", "delete", "FsspecBlobs.purge", "drop_objects", "collect", "removed", "look", "end"]
 )
 def test_an_erasure_killed_after_any_step_is_resumed_and_ends_gone(
     database_url: str, tmp_path: Path, step: str
@@ -151,4 +152,23 @@ def test_an_erasure_killed_after_any_step_is_resumed_and_ends_gone(
     assert life.objects() == []
     life.parts.drain()
     life.parts.assert_in_step()
+    life.close()
+
+
+@pytest.mark.parametrize("step", ["destroy", "erase_tenant", "give_up", "scroll", "bare"])
+def test_erasing_all_killed_after_any_step_is_resumed_and_ends_gone(
+    database_url: str, tmp_path: Path, step: str
+) -> None:
+    life = prepared(database_url, tmp_path)
+    life.archive()
+    life.parts.drain()
+    life.arrived()
+    life = killed(life, "erase all", step, tmp_path)
+    life.sql("UPDATE erasure SET pending_until = now()")
+    receipt = life.erase().receipt
+    assert receipt is not None
+    assert (receipt["outcome"], receipt["memories"]) == ("gone", 3)
+    assert life.sql("SELECT id FROM memory") == []
+    assert life.objects() == []
+    assert life.parts.stamps() == {}
     life.close()

@@ -11,6 +11,7 @@ CHORES = {  # grows with each chore that is built
 COMPOSED_FLOWS = {"mend", "nightly", "tend"}  # made of chores, and no chores
 SHARED_BY_TASKS = {"boundary", "engine", "events", "ledger", "mending", "report", "runner", "seen", "tending"}
 MORE_TESTS = {
+    "erase_all",
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed", "lifecycle_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
     "embed_edited",

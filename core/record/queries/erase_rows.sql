@@ -1,5 +1,7 @@
 -- as: app
--- Rows, old versions, events and vectors that came by batch jobs for nobody else go; a tombstone stays. In the order of ids, as bulk writes lock them.
+-- Rows, old versions, events and vectors that came by batch jobs for nobody else go; a tombstone stays. In the order
+-- of ids, as bulk writes lock them. Where a later row stands, the old versions stay until it is judged: they say that
+-- it was meant. Once the erasure has ended, it is another matter.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::text[], %(versions)s::bigint[]) AS a (id, version)
 ), chosen AS MATERIALIZED (
@@ -12,6 +14,9 @@ WITH asked AS MATERIALIZED (
 ), versions AS (
     DELETE FROM memory_version v USING asked
     WHERE v.tenant = %(tenant)s AND v.id = asked.id AND v.version <= asked.version
+      AND ((SELECT ended_at IS NOT NULL FROM erasure WHERE tenant = %(tenant)s AND id = %(erasure)s)
+           OR NOT EXISTS (SELECT FROM memory m
+                          WHERE m.tenant = %(tenant)s AND m.id = asked.id AND m.version > asked.version))
 ), items AS (
     DELETE FROM batch_item WHERE tenant = %(tenant)s AND memory_ids <@ %(ids)s::text[]
 ), events AS (
