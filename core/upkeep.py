@@ -7,15 +7,18 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.batch.reconcile import ReconcileWork, Report, plan, step
+from core.batch.reconcile import ReconcileWork, Report, StoreCheck, plan, step
 from core.batch.relay import RelayWork
+from core.index.drift_archive import ArchivedObjects
+from core.index.drift_cache import CachedValues
 from core.index.drift_names import Names
 from core.index.removal import Remover
 from core.index.swap import Swapper
 from core.model.drift import Coverage, Depth, DriftRules, Look, StoreReport
 from core.model.event import EventLag
-from core.ports import EventStream, Locks, VectorIndex
+from core.ports import BlobStore, Cache, EventStream, Locks, VectorIndex
 from core.record import drift
+from core.record.contents import cache_key
 from core.record.database import Database
 from core.record.relay import Relay
 from core.settings import Settings
@@ -25,7 +28,7 @@ MOST_TENANTS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """Looks at the stores of any tenant. Thread-safe."""
+    """Looks at the stores of any tenant. Thread-safe. `cache` None: none is used, and none is compared."""
 
     settings: Settings
     database: Database
@@ -33,6 +36,8 @@ class Upkeep:
     locks: Locks
     swapper: Swapper
     remover: Remover
+    blobs: BlobStore
+    cache: Cache | None
     events: EventStream | None = None
 
     def work(self) -> ReconcileWork:
@@ -47,13 +52,18 @@ class Upkeep:
             pause=settings.reconcile_digests_every,
             keep=settings.reconcile_keep,
         )
+        chance = random.Random()  # noqa: S311  which points are looked at is no secret
+        checks: dict[str, StoreCheck] = {"archive": ArchivedObjects(self.database, self.blobs, rules, chance)}
+        if self.cache is not None:
+            checks["cache"] = CachedValues(self.database, self.cache, rules, chance, cache_key)
         return ReconcileWork(
             database=self.database,
             index=self.index,
             names=Names(self.database, self.index, self.swapper, self.remover.drop),
             locks=self.locks,
             rules=rules,
-            chance=random.Random(),  # noqa: S311  which points are looked at is no secret
+            chance=chance,
+            checks=checks,
             new_id=uuid.uuid4,
             keep=settings.lease,
         )

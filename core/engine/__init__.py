@@ -121,8 +121,17 @@ class Engine:
         self._swapper = Swapper(stores.database, stores.index, Swaps(stores.database, settings.lease))
         self._remover = Remover(stores.database, stores.index, Removals(stores.database))
         self._database = stores.database
-        handles = (stores.database, stores.index, stores.locks, self._swapper, self._remover, stores.events)
-        self.upkeep = Upkeep(settings, *handles)
+        self.upkeep = Upkeep(
+            settings=settings,
+            database=stores.database,
+            index=stores.index,
+            locks=stores.locks,
+            swapper=self._swapper,
+            remover=self._remover,
+            blobs=stores.blobs,
+            cache=stores.cache if settings.cache else None,
+            events=stores.events,
+        )
         today = partial(tokens_today, stores.database)
         self._budget = Budget(settings.embed_tokens_a_day, settings.embed_tokens_a_run, today)
 

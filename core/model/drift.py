@@ -48,6 +48,9 @@ class Kind(StrEnum):
     STRANGER = "unregistered collection"
     FIGURES = "wrong figures"
     CACHED = "wrong version in the cache"
+    OBJECT_GONE = "object gone"
+    OBJECT_DAMAGED = "object not what was put"
+    OBJECT_OF_NOBODY = "object of nobody"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
