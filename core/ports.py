@@ -325,6 +325,9 @@ class KeepsVersions(Protocol):
         Raises Misconfigured when versions may not be listed or removed (a right, or a lock on objects).
         """
 
+    def versions(self, prefix: str) -> Iterator[BlobInfo]:
+        """Every kept version of every object below `prefix`, deleted and overwritten ones too, as `list` does."""
+
 
 class Locks(Protocol):
     """Names held by one owner for a while, so that two workers do not do the same. No call raises.

@@ -11,6 +11,7 @@ COMPOSED_FLOWS = {"nightly"}  # made of chores, and no chore
 SHARED_BY_TASKS = {"boundary", "engine", "ledger", "report"}
 MORE_TESTS = {
     "erase_all",
+    "erase_meanwhile",
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed", "lifecycle_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
     "embed_edited",
