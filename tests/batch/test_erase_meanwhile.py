@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -79,3 +80,27 @@ def test_an_erasure_is_collected_in_pages_and_resumed_behind_what_is_removed(lif
     report = life.erase(subject="ana")
     assert report.receipt is not None
     assert (report.memories, report.receipt["memories"], report.receipt["outcome"]) == (5, 8, "gone")
+
+
+def test_a_vector_by_a_batch_job_that_several_memories_share_names_none_of_the_erased(life: Lifecycle) -> None:
+    life.erase_work = replace(life.erase_work, batch=1)
+    for name, subject in (("a", "ana"), ("b", "bert"), ("c", "ana")):
+        life.writer.write("t", Draft(id=name, content=TEXT, subject=subject))
+    job = uuid.uuid4()
+    life.sql(
+        "INSERT INTO batch_job (tenant, id, generation, fingerprint, provider, model, state, deadline, ended_at)"
+        " VALUES ('t', %s, 1, 'f', 'p', 'm', 'ingested', now(), now())",
+        job,
+    )
+    for names in (["a", "b"], ["a", "c"]):
+        life.sql(
+            "INSERT INTO batch_item (tenant, id, job, fingerprint, text_hash, tokens, memory_ids, versions, state)"
+            " VALUES ('t', %s, %s, 'f', 'h', 1, %s, ARRAY[1, 1], 'kept')",
+            uuid.uuid4(),
+            job,
+            names,
+        )
+    assert receipt(life, subject="ana")["outcome"] == "gone"
+    assert life.sql("SELECT memory_ids, versions FROM batch_item") == [{"memory_ids": ["b"], "versions": [1]}]
+    receipt(life)
+    assert life.sql("SELECT id FROM batch_item") + life.sql("SELECT id FROM batch_job") == []
