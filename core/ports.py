@@ -308,8 +308,11 @@ class Cache(Protocol):
         After a drop it is kept at least until that drop's time has passed.
         """
 
-    def drop_older(self, key: str, version: int, keep: timedelta) -> None:
-        """Forget a value up to this version; until `keep` has passed, `put_newer` brings none of them back."""
+    def drop_older(self, key: str, version: int, keep: timedelta) -> bool:
+        """Forget a value up to this version; until `keep` has passed, `put_newer` brings none of them back.
+
+        False: the cache is out of reach, and may still hold it.
+        """
 
     def close(self) -> None:
         """Give back what is held."""

@@ -88,10 +88,18 @@ class CachePlace:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
-    def remove(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> None:  # noqa: ARG002
-        """Drop the memories' contents, and take none of these versions back for a while."""
-        for item in memories.values():
-            self._cache.drop_older(cache_key(item.point.hex), item.version, CACHE_REFUSES)
+    def remove(
+        self,
+        tenant: str,  # noqa: ARG002
+        memories: Mapping[str, Item],
+        *,
+        everything: bool,  # noqa: ARG002
+    ) -> timedelta | None:
+        """Drop the memories' contents, and take none of these versions back for a while; out of reach: their time."""
+        dropped = [
+            self._cache.drop_older(cache_key(item.point.hex), item.version, CACHE_REFUSES) for item in memories.values()
+        ]
+        return None if all(dropped) else CONTENT_KEPT
 
     def look(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> int:  # noqa: ARG002
         """How many of these contents are cached."""

@@ -6,16 +6,19 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from core.adapters.redis_cache import RedisCache
+from core.adapters.redis_server import RedisServer
 from core.batch import erase
 from core.batch.erase import plan
 from core.model.erasure import Request
 from core.model.memory import Draft
 from core.record import erasures
-from tests.batch.lifecycle_parts import Lifecycle
+from tests.batch.lifecycle_parts import Lifecycle, lifecycle_of
 from tests.batch.test_erase import TEXT, everywhere, receipt
 
 MEANWHILE: dict[str, Callable[[Lifecycle], object]] = {
@@ -104,3 +107,15 @@ def test_a_vector_by_a_batch_job_that_several_memories_share_names_none_of_the_e
     assert life.sql("SELECT memory_ids, versions FROM batch_item") == [{"memory_ids": ["b"], "versions": [1]}]
     receipt(life)
     assert life.sql("SELECT id FROM batch_item") + life.sql("SELECT id FROM batch_job") == []
+
+
+def test_with_the_cache_out_of_reach_a_receipt_is_pending_until_its_contents_have_ended(
+    database_url: str, tmp_path: Path
+) -> None:
+    away = RedisServer("redis://127.0.0.1:1/0", timeout=timedelta(seconds=1))
+    life = lifecycle_of(database_url, tmp_path, cache=RedisCache(away, prefix="x:"))
+    life.writer.write("t", Draft(id="a", content=TEXT, subject="ana"))
+    found = receipt(life, subject="ana")
+    assert (found["outcome"], found["pending_until"] is not None) == ("pending", True)
+    life.close()
+    away.close()
