@@ -309,10 +309,7 @@ class Cache(Protocol):
         """
 
     def drop_older(self, key: str, version: int, keep: timedelta) -> bool:
-        """Forget a value up to this version; until `keep` has passed, `put_newer` brings none of them back.
-
-        False: the cache is out of reach, and may still hold it.
-        """
+        """Forget a value up to this version, and take none back until `keep` has passed. False: out of reach."""
 
     def close(self) -> None:
         """Give back what is held."""
