@@ -74,6 +74,10 @@ class FolderObjects:
         """Remove an object: a folder keeps one version."""
         await self.remove([key])
 
+    def versions(self, prefix: str) -> AsyncGenerator[list[BlobInfo], None]:
+        """Everything under a prefix: a folder keeps one version."""
+        return self.pages(prefix)
+
     async def close(self) -> None:
         """Nothing is held."""
 

@@ -165,6 +165,20 @@ class ThroughS3fs(PutsOnce):
                 return
             marker = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
 
+    async def versions(self, prefix: str) -> AsyncGenerator[list[BlobInfo], None]:
+        """Every version under a prefix that the bucket keeps, a page of 1,000 at a time."""
+        marker: dict[str, str] = {}
+        while True:
+            with translated():
+                page = await self._call("list_object_versions", Prefix=self._root + prefix, MaxKeys=PAGE, **marker)
+            yield [
+                BlobInfo(found["Key"].removeprefix(self._root), found["Size"], found["LastModified"])
+                for found in page.get("Versions", [])
+            ]
+            if not page.get("IsTruncated"):
+                return
+            marker = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+
     async def close(self) -> None:
         """Close the connections."""
         with translated():
@@ -257,14 +271,22 @@ class ThroughObstore(PutsOnce):
 
     async def purge(self, key: str) -> None:
         """Remove an object in every version: obstore knows of none, s3fs does."""
-        if self._versions is None:
-            self._versions = ThroughS3fs(self._options)
-        await self._versions.purge(key)
+        await self._knowing().purge(key)
+
+    async def versions(self, prefix: str) -> AsyncGenerator[list[BlobInfo], None]:
+        """Every version under a prefix, as s3fs lists them."""
+        async for page in self._knowing().versions(prefix):
+            yield page
 
     async def close(self) -> None:
         """The connections close with the client, when nothing holds it any more."""
         if self._versions is not None:
             await self._versions.close()
+
+    def _knowing(self) -> ThroughS3fs:
+        if self._versions is None:
+            self._versions = ThroughS3fs(self._options)
+        return self._versions
 
     async def _put(self, key: str, data: bytes, *, only_new: bool) -> None:
         mode: Literal["create", "overwrite"] = "create" if only_new else "overwrite"

@@ -59,6 +59,9 @@ class Objects(Protocol):
     async def purge(self, key: str) -> None:
         """Remove an object in every version that is kept."""
 
+    def versions(self, prefix: str) -> AsyncGenerator[list[BlobInfo], None]:
+        """As `pages`, with every version that is kept."""
+
     async def close(self) -> None:
         """Give back what is held."""
 
@@ -151,7 +154,11 @@ class FsspecBlobs:
 
         Objects under keys that break the rule are left out: nothing here can have put them.
         """
-        return self._listed(checked_prefix(prefix))
+        return self._listed(self._objects.pages(checked_prefix(prefix)))
+
+    def versions(self, prefix: str) -> Iterator[BlobInfo]:
+        """Every kept version of every object below `prefix`, a page at a time. See the port `KeepsVersions`."""
+        return self._listed(self._objects.versions(checked_prefix(prefix)))
 
     def delete(self, key: str) -> None:
         """Remove an object; gone already: nothing."""
@@ -211,8 +218,7 @@ class FsspecBlobs:
             raise BadAnswer(f"{key} is not there although the store took it")
         raise Conflict(f"something that is no object is in the way of {key}")
 
-    def _listed(self, prefix: str) -> Iterator[BlobInfo]:
-        pages = self._objects.pages(prefix)
+    def _listed(self, pages: AsyncGenerator[builtins.list[BlobInfo], None]) -> Iterator[BlobInfo]:
         try:
             while (page := self._run(self._bounded(anext(pages, None)))) is not None:
                 for info in page:

@@ -27,8 +27,9 @@ class NoCache:
     def put_newer(self, key: str, value: Versioned, keep: timedelta) -> None:
         """Keep nothing."""
 
-    def drop_older(self, key: str, version: int, keep: timedelta) -> None:
+    def drop_older(self, key: str, version: int, keep: timedelta) -> bool:  # noqa: ARG002
         """Nothing is there to forget."""
+        return True
 
     def close(self) -> None:
         """Nothing is held."""

@@ -77,17 +77,19 @@ class RedisCache:
         else:
             self._store_newer(key, _head(value.version) + _KEEP + value.value, keep)
 
-    def drop_older(self, key: str, version: int, keep: timedelta) -> None:
-        """Forget a value up to this version, and take none back for a while."""
-        self._store_newer(key, _head(version) + _DROPPED, keep)
+    def drop_older(self, key: str, version: int, keep: timedelta) -> bool:
+        """Forget a value up to this version, and take none back for a while. False: out of reach."""
+        return self._store_newer(key, _head(version) + _DROPPED, keep)
 
     def close(self) -> None:
         """Nothing of its own is held: whoever opened the server closes it."""
 
-    def _store_newer(self, key: str, framed: bytes, keep: timedelta) -> None:
+    def _store_newer(self, key: str, framed: bytes, keep: timedelta) -> bool:
         # No time at all still takes the place of what is older, for a moment.
         milliseconds = max(1, _milliseconds(keep))
-        self._server.ask(lambda client: client.eval(_STORE_NEWER, 1, key_of(self._prefix, key), framed, milliseconds))
+        named = key_of(self._prefix, key)
+        said = self._server.ask(lambda client: client.eval(_STORE_NEWER, 1, named, framed, milliseconds))
+        return said is not None
 
 
 def _head(version: int) -> bytes:

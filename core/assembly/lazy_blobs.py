@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from core.errors import EngineError
-from core.ports import BlobInfo, BlobStore, KeepsVersions
+from core.ports import BlobInfo, BlobStore
+from core.record.objects import purge, versions
 
 
 class LazyBlobs:
@@ -52,13 +53,12 @@ class LazyBlobs:
 
     def purge(self, keys: Sequence[str]) -> None:
         """See the port `KeepsVersions`; a store that keeps no versions removes its objects."""
-        if not keys:
-            return
-        store = self._store()
-        if isinstance(store, KeepsVersions):
-            store.purge(keys)
-        else:
-            store.delete_many(keys)
+        if keys:
+            purge(self._store(), keys)
+
+    def versions(self, prefix: str) -> Iterator[BlobInfo]:
+        """See the port `KeepsVersions`; of a store that keeps no versions its objects."""
+        return versions(self._store(), prefix)
 
     def close(self) -> None:
         """Close the store, if it was opened."""

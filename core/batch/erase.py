@@ -159,10 +159,14 @@ def _erase(work: EraseWork, portion: Portion) -> Report:
         if numbers:
             # Whatever a worker brings after all: the drain takes it out again.
             enqueue(session, tenant, list(items), Lane.ONLINE)
+    waits = timedelta(0)
     for place in work.places:
         if not (place.at_once and request.kind == "all" and not portion.ended):
-            place.remove(tenant, items, everything=False)
+            unseen = place.remove(tenant, items, everything=False)
+            waits = waits if unseen is None else max(waits, unseen)
     with work.database.tenant(tenant) as session:
+        if waits:
+            erasures.wait(session, tenant, portion.erasure, waits)
         erasures.removed(session, tenant, portion.erasure, list(items))
     return Report(tenant=tenant, memories=len(items), rows=rows, next=replace(portion, after=max(items)))
 

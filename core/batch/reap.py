@@ -24,6 +24,7 @@ from core.record.contents import CONTENT_KEPT, cache_key
 from core.record.database import Database
 from core.record.fences import LockName, fenced
 from core.record.generations import generations
+from core.record.objects import purge
 from core.record.reaping import Deleted
 
 LOCK_KEPT = timedelta(minutes=10)
@@ -175,7 +176,7 @@ def _remove_objects(work: ReapWork, tenant: str, ready: Sequence[Deleted], objec
     keys = [one.key for one in objects if one.memory_id in ids]
     if not keys:
         return
-    work.blobs.delete_many(keys)
+    purge(work.blobs, keys)
     there = [key for key in keys if work.blobs.stat(key) is not None]
     with work.database.tenant(tenant) as session:
         archives.drop_objects(session, tenant, sorted(set(keys) - set(there)))
@@ -231,7 +232,7 @@ def _strangers(work: ReapWork, portion: Portion) -> Report:
 def _remove_marked(work: ReapWork, tenant: str, marked: Sequence[str]) -> int:
     with work.database.tenant(tenant) as session:
         orphans = archives.still_orphans(session, tenant, marked)
-    work.blobs.delete_many(orphans)
+    purge(work.blobs, orphans)
     with work.database.tenant(tenant) as session:
         archives.end_sweep(session, tenant, orphans)
     return len(orphans)

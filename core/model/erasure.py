@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal, Protocol
 
 from core.errors import Refused
@@ -49,8 +50,8 @@ class Place(Protocol):
     def at_once(self) -> bool:
         """Whether everything is removed, and looked for, at once rather than memory by memory: that would cost more."""
 
-    def remove(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> None:
-        """Remove what is there of these memories."""
+    def remove(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> timedelta | None:
+        """Remove what is there of these memories. A time: what could not be seen is gone after it by itself."""
 
     def look(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> int:
         """How much is there of these memories now."""

@@ -332,8 +332,8 @@ class Cache(Protocol):
         After a drop it is kept at least until that drop's time has passed.
         """
 
-    def drop_older(self, key: str, version: int, keep: timedelta) -> None:
-        """Forget a value up to this version; until `keep` has passed, `put_newer` brings none of them back."""
+    def drop_older(self, key: str, version: int, keep: timedelta) -> bool:
+        """Forget a value up to this version, and take none back until `keep` has passed. False: out of reach."""
 
     def close(self) -> None:
         """Give back what is held."""
@@ -348,6 +348,9 @@ class KeepsVersions(Protocol):
 
         Raises Misconfigured when versions may not be listed or removed (a right, or a lock on objects).
         """
+
+    def versions(self, prefix: str) -> Iterator[BlobInfo]:
+        """Every kept version of every object below `prefix`, deleted and overwritten ones too, as `list` does."""
 
 
 class Locks(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +20,6 @@ from core.adapters.key_providers import keys_from_text
 from core.adapters.no_locks import NoLocks
 from core.adapters.redis_cache import RedisCache
 from core.adapters.redis_server import RedisServer
-from core.batch import erase
 from core.batch.erase import plan
 from core.batch.snapshot import SnapshotWork, step
 from core.errors import NotFound, Refused, Unavailable
@@ -28,7 +27,6 @@ from core.model.erasure import Item, Request
 from core.model.memory import Draft, embedding_id
 from core.model.signing import is_genuine
 from core.model.snapshot import SnapshotRules
-from core.record import erasures
 from tests.batch.lifecycle_parts import Lifecycle, lifecycle_of
 from tests.seaweed import S3Server
 
@@ -292,54 +290,6 @@ def test_an_erasure_has_to_say_what(life: Lifecycle) -> None:
     assert receipt(life, "nobody", subject="ana")["outcome"] == "gone"
 
 
-MEANWHILE: dict[str, Callable[[Lifecycle], object]] = {
-    "archive": lambda life: life.archive(),
-    "restore": lambda life: life.restore("stub"),
-    "keep": lambda life: life.sql("UPDATE memory SET keep = true, version = next_version(version)"),
-    "expire": lambda life: (life.sql("UPDATE memory SET expires_at = now() WHERE id = 'a'"), life.reap()),
-    "delete": lambda life: life.writer.delete("t", "a"),
-    "update": lambda life: life.writer.update("t", "a", {"importance": 0.7}, life.row("a")["version"]),
-    "update to somebody else": lambda life: life.writer.update("t", "a", {"subject": "bert"}, life.row("a")["version"]),
-}
-
-
-@pytest.mark.parametrize("what", MEANWHILE)
-@pytest.mark.parametrize("when", ["plan", "collect", "announce"])
-def test_what_raises_a_version_while_an_erasure_is_under_way_keeps_nothing_from_it(
-    life: Lifecycle, monkeypatch: pytest.MonkeyPatch, what: str, when: str
-) -> None:
-    for name in ("a", "stub"):
-        life.writer.write("t", Draft(id=name, content=f"{TEXT} ({name})", title="Ana", subject="ana"))
-    life.parts.drain()
-    life.age(ids=["stub"])
-    life.archive()
-    life.age(ids=["a"])
-    life.later(purge_after=timedelta(days=1))
-    meanwhile = [lambda: MEANWHILE[what](life)]
-
-    def first(original: Callable[..., Any]) -> Callable[..., Any]:
-        def after(*arguments: Any, **named: Any) -> Any:
-            result = original(*arguments, **named)
-            if meanwhile:
-                meanwhile.pop()()
-            return result
-
-        return after
-
-    if when == "plan":
-        monkeypatch.setattr(erasures, "begin", first(erasures.begin))
-    elif when == "announce":
-        monkeypatch.setattr(erasures, "standing", first(erasures.standing))
-    else:
-        monkeypatch.setattr(erasures, "collect", first(erasures.collect))
-    found = receipt(life, subject="ana")
-    assert all(store["gone"] for store in found["stores"].values())
-    assert meanwhile == []
-    assert life.sql("SELECT id FROM memory") == []
-    assert "diagnosis" not in everywhere(life)
-    assert life.objects() == []
-
-
 def test_an_erasure_that_has_ended_takes_in_what_is_new_only_once_it_is_confirmed(life: Lifecycle) -> None:
     written(life)
     assert receipt(life, subject="ana")["outcome"] == "pending"
@@ -350,19 +300,3 @@ def test_an_erasure_that_has_ended_takes_in_what_is_new_only_once_it_is_confirme
     assert life.get("later").subject == "ana"
     assert receipt(life, subject="ana")["memories"] == 5
     assert {row["id"] for row in life.sql("SELECT id FROM memory")} == {"other"}
-
-
-def test_an_erasure_is_collected_in_pages_and_resumed_behind_what_is_removed(life: Lifecycle) -> None:
-    life.erase_work = replace(life.erase_work, batch=3)
-    list(life.writer.write_many("t", [Draft(id=f"m{n}", content=f"{TEXT} {n}", subject="ana") for n in range(8)]))
-    portion = plan(life.erase_work, Request(tenant="t", kind="subject", value="ana"))
-    portion = erase.step(life.erase_work, portion).next or portion
-    assert len(life.sql("SELECT * FROM erasure_item")) == 3
-    portion = plan(life.erase_work, Request(tenant="t", kind="subject", value="ana"))
-    assert portion.after == "m2"
-    while portion.phase is not erase.Phase.ERASE:
-        portion = erase.step(life.erase_work, portion).next or portion
-    assert erase.step(life.erase_work, portion).memories == 3
-    report = life.erase(subject="ana")
-    assert report.receipt is not None
-    assert (report.memories, report.receipt["memories"], report.receipt["outcome"]) == (5, 8, "gone")

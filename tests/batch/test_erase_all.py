@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from core.adapters.fsspec_blobs import open_s3
 from core.adapters.key_providers import keys_from_text
 from core.batch import erase
 from core.batch.erase import plan
 from core.model.erasure import Request
 from core.model.memory import Draft
+from core.model.names import archive_key
 from core.record.erasing import ObjectsPlace
 from tests.batch.lifecycle_parts import Lifecycle, lifecycle_of
+from tests.seaweed import S3Server
 
 TEXT = "what Ana told us about her diagnosis, at length, and what she made of it"
 KEYS = keys_from_text(base64.b64encode(b"k" * 32).decode())
@@ -104,4 +108,41 @@ def test_what_is_written_after_the_last_memory_was_erased_stays_whole(
     life.sql("UPDATE archive_object SET live_until = now()")
     assert ended(life, plan(life.erase_work, ALL))["outcome"] == "gone"
     whole(life, "new")
+    life.close()
+
+
+@pytest.mark.parametrize("client", ["s3fs", "obstore"])
+@pytest.mark.parametrize("kind", ["subject", "all"])
+def test_what_the_reaper_and_the_snapshots_removed_before_is_kept_in_no_version(
+    s3_server: S3Server, s3_bucket: str, database_url: str, tmp_path: Path, client: str, kind: str
+) -> None:
+    other = s3_server.other_client()
+    other.call_s3("put_bucket_versioning", Bucket=s3_bucket, VersioningConfiguration={"Status": "Enabled"})
+    blobs = open_s3(s3_server.options(s3_bucket, client=client, prefix="deep"))
+    life = lifecycle_of(database_url, tmp_path, blobs=blobs)
+
+    def kept() -> set[str]:
+        pages = other.call_s3("list_object_versions", Bucket=s3_bucket, Prefix="deep/t/")
+        return {found["Key"] for found in pages.get("Versions", []) if "/deletions/" not in found["Key"]}
+
+    for name, subject in (("a", "ana"), ("b", "bert")):
+        life.writer.write("t", Draft(id=name, content=f"{TEXT} ({name})", subject=subject))
+    life.parts.drain()
+    life.age(ids=["a"])
+    life.archive()
+    life.restore("a")
+    life.arrived(days=3)
+    assert life.reap().objects == 1
+    assert kept() == set()
+    stray = archive_key("t", "a", 1, datetime(2026, 1, 1, tzinfo=UTC))
+    blobs.put(stray, b"put by nobody we know of")
+    blobs.delete(stray)
+    blobs.put("t/snapshot/1/old.parquet", b"of a snapshot that was removed")
+    blobs.delete("t/snapshot/1/old.parquet")
+    receipt = life.erase(**({"subject": "ana"} if kind == "subject" else {})).receipt
+    assert receipt is not None
+    assert receipt["outcome"] == "gone"
+    assert kept() == set() or kind == "subject"
+    assert f"deep/{stray}" not in kept()
+    assert "deep/t/snapshot/1/old.parquet" not in kept()
     life.close()

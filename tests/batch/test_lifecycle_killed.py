@@ -105,7 +105,7 @@ def test_a_restore_killed_after_any_step_can_be_done_again(database_url: str, tm
         "purgeable",
         "delete",
         "stamps",
-        "delete_many",
+        "FsspecBlobs.purge",
         "drop_objects",
         "reaping.purge",
         "mark_orphans",

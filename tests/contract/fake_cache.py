@@ -38,8 +38,9 @@ class FakeCache:
     def put_newer(self, key: str, value: Versioned, keep: timedelta) -> None:
         self._set_newer(key, value.value, value.version, keep)
 
-    def drop_older(self, key: str, version: int, keep: timedelta) -> None:
+    def drop_older(self, key: str, version: int, keep: timedelta) -> bool:
         self._set_newer(key, None, version, keep)
+        return not self.out_of_reach
 
     def _set_newer(self, key: str, value: bytes | None, version: int, keep: timedelta) -> None:
         there, stored, until = self.values.get(key, (b"", -1, 0.0))  # nothing there reads as an old value

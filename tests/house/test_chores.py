@@ -12,6 +12,7 @@ COMPOSED_FLOWS = {"mend", "nightly", "tend"}  # made of chores, and no chores
 SHARED_BY_TASKS = {"boundary", "engine", "events", "ledger", "mending", "report", "runner", "seen", "tending"}
 MORE_TESTS = {
     "erase_all",
+    "erase_meanwhile",
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed", "lifecycle_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
     *("embed_edited", "archive_drift", "erase_all"),

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from core.errors import BadAnswer, NotFound
 from core.index.snapshots.parquet import decoded_keys
-from core.index.snapshots.shelf import Shelf, folders, numbers
+from core.index.snapshots.shelf import Shelf, folders, kept_versions, numbers
 from core.model.generation import Generation, GenerationState
 from core.model.memory import embedding_id
 from core.model.snapshot import Manifest, Part, bucket_of, folder_name, keys_key, manifest_name, part_key
@@ -17,6 +17,7 @@ from core.ports import BlobInfo, BlobStore, Locks
 from core.record.database import Database
 from core.record.fences import Fenced, LockName, fenced
 from core.record.kept import Keys, generations_kept, keys
+from core.record.objects import purge
 
 WORK = "snapshot"
 
@@ -52,6 +53,9 @@ class Forgetter:
             self.database, self.locks, LockName(tenant=tenant, work=WORK), self.new_id().hex, self.keep
         ) as held:
             there = folders(self.blobs, tenant)
+            # What was deleted before, and may hold them, is kept in no version.
+            current = {folder + name for folder, names in there.items() for name in names}
+            purge(self.blobs, [key for key in kept_versions(self.blobs, tenant) if key not in current])
             live = [one for one in generations_kept(self.database, tenant) if one.state is GenerationState.LIVE]
             with self.database.tenant(tenant) as session:
                 now = keys(session)
@@ -76,15 +80,13 @@ class Forgetter:
     def forget_all(self, tenant: str) -> int:
         """Remove every object of every snapshot of a tenant; how many. Raises Busy while one is being taken."""
         with fenced(self.database, self.locks, LockName(tenant=tenant, work=WORK), self.new_id().hex, self.keep):
-            gone = 0
-            for folder, there in folders(self.blobs, tenant).items():
-                Shelf(self.blobs, folder).drop(list(there))
-                gone += len(there)
-            return gone
+            doomed = kept_versions(self.blobs, tenant)
+            purge(self.blobs, doomed)
+            return len(doomed)
 
     def objects(self, tenant: str) -> int:
-        """How many objects all snapshots of a tenant are made of."""
-        return sum(len(there) for there in folders(self.blobs, tenant).values())
+        """How many objects all snapshots of a tenant are made of, with those of which only old versions are kept."""
+        return len(kept_versions(self.blobs, tenant))
 
     def _forget(
         self,

@@ -26,6 +26,7 @@ from core.model.snapshot import (
     to_json,
 )
 from core.ports import BlobInfo, BlobStore
+from core.record.objects import purge, versions
 
 logger = logging.getLogger(__name__)
 
@@ -99,8 +100,8 @@ class Shelf:
         return None if data is None else decoded_keys(data)
 
     def drop(self, names: Sequence[str]) -> None:
-        """Remove objects by their file names."""
-        self.blobs.delete_many([self.folder + name for name in names])
+        """Remove objects by their file names, in every version that is kept of them."""
+        purge(self.blobs, [self.folder + name for name in names])
 
     def _sound(self, name: str, sha256: str) -> bytes | None:
         try:
@@ -133,6 +134,11 @@ def folders(blobs: BlobStore, tenant: str) -> dict[str, dict[str, BlobInfo]]:
         folder, _, name = info.key.rpartition("/")
         found.setdefault(f"{folder}/", {})[name] = info
     return found
+
+
+def kept_versions(blobs: BlobStore, tenant: str) -> list[str]:
+    """Keys of all objects of a tenant's snapshots of which any version is kept, also of a deleted one."""
+    return sorted({info.key for info in versions(blobs, folder_of(tenant))})
 
 
 def numbers(objects: dict[str, BlobInfo]) -> list[int]:

@@ -1,5 +1,5 @@
 -- as: app
--- Rows, old versions, events and vectors that came by batch jobs for nobody else go; a tombstone stays. In the order
+-- Rows, old versions, events and vectors that came by batch jobs for nobody else go; others lose the name; a tombstone stays. In the order
 -- of ids, as bulk writes lock them. Where a later row stands, the old versions stay until it is judged: they say that
 -- it was meant. Once the erasure has ended, it is another matter.
 WITH asked AS MATERIALIZED (
@@ -19,6 +19,16 @@ WITH asked AS MATERIALIZED (
                           WHERE m.tenant = %(tenant)s AND m.id = asked.id AND m.version > asked.version))
 ), items AS (
     DELETE FROM batch_item WHERE tenant = %(tenant)s AND memory_ids <@ %(ids)s::text[]
+), shared AS (
+    UPDATE batch_item b SET memory_ids = kept.ids, versions = kept.versions
+    FROM (
+        SELECT o.id, array_agg(named.id ORDER BY named.place) AS ids,
+               array_agg(named.version ORDER BY named.place) AS versions
+        FROM batch_item o CROSS JOIN unnest(o.memory_ids, o.versions) WITH ORDINALITY AS named (id, version, place)
+        WHERE o.tenant = %(tenant)s AND o.memory_ids && %(ids)s::text[] AND named.id <> ALL (%(ids)s::text[])
+        GROUP BY o.id
+    ) AS kept
+    WHERE b.tenant = %(tenant)s AND b.id = kept.id
 ), events AS (
     DELETE FROM event e USING asked
     WHERE e.tenant = %(tenant)s AND e.memory_id = asked.id AND e.version <= asked.version
