@@ -150,6 +150,8 @@ def _erase(work: EraseWork, portion: Portion) -> Report:
         items = erasures.items(session, request, portion.erasure, portion.after, work.batch, left=True)
     if not items:
         return _go_on(portion.then(_last_phase(portion)) if portion.ended else _again(portion))
+    # Events of deletions go with the rows: those the ledger has not got are told to it first.
+    work.ledger.ship([tenant])
     with work.database.tenant(tenant) as session:
         doomed = erasures.standing(session, tenant, items)
     work.ledger.announce(tenant, [Deletion(*one) for one in doomed])

@@ -95,7 +95,8 @@ class Lifecycle:
                 tombstones=self._settings.tombstones_kept,
                 versions=self._settings.versions_kept,
                 events=self._settings.events_kept,
-                objects=self._settings.objects_grace,
+                # A restored backup may point at an object that nothing points at any more.
+                objects=max(self._settings.objects_grace, self._settings.backups_kept),
             ),
             new_id=uuid.uuid4,
             now=lambda: datetime.now(UTC),

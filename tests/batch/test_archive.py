@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,12 +13,10 @@ import zstandard
 from core.batch import archive
 from core.batch.archive import Portion, plan
 from core.errors import BadAnswer, Conflict, Unavailable
-from core.index.drift_archive import ArchivedObjects
 from core.model.archive import snippet
 from core.model.compression import dictionary_bytes
-from core.model.drift import Depth, DriftRules, Kind, Verdict
 from core.model.memory import Draft, embedding_id
-from core.model.names import archive_key, parse_archive_key
+from core.model.names import parse_archive_key
 from core.model.query import Filters
 from core.record.memories import Place
 from core.write.restore import Became

@@ -132,6 +132,17 @@ def test_a_restored_backup_does_not_bring_the_erased_back(life: Lifecycle, asked
         life.get("warm")
 
 
+def test_a_deletion_the_ledger_has_not_got_is_told_to_it_before_its_event_is_erased(life: Lifecycle) -> None:
+    life.writer.write("t", Draft(id="a", content=TEXT, subject="ana"))
+    life.writer.delete("t", "a")
+    life.parts.drain()
+    life.reap()
+    assert life.sql("SELECT id FROM memory") == []
+    receipt(life, id="a")
+    assert life.sql("SELECT kind FROM event WHERE memory_id = 'a'") == []
+    assert life.erase_work.ledger.replay("t").known == 1
+
+
 def test_what_is_written_under_an_erased_id_afterwards_is_another_matter(life: Lifecycle) -> None:
     written(life)
     receipt(life, subject="ana")
