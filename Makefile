@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: venv check test demo bench bench-quality lock clean
+.PHONY: venv check test browser demo bench bench-quality lock clean
 
 venv: $(STAMP)
 
@@ -26,7 +26,10 @@ check: $(STAMP)
 	$(BIN)/python -m pytest -q tests/house
 
 test: check
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/house
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/house -m "not browser"
+
+browser: $(STAMP)
+	$(BIN)/python -m pytest -q -m browser tests/paths/test_browser.py
 
 demo: $(STAMP)
 	$(BIN)/memory demo
