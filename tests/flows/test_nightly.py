@@ -87,4 +87,4 @@ def test_errors_that_end_a_task_are_counted_by_type(remember_elsewhere: Remember
     assert nightly().is_failed()
     with open_engine(load_settings()) as engine:
         counts = {one.labels: one.value for one in reading_of(engine).samples if one.name == "memory_errors_total"}
-    assert counts == {("embed portion", "Misconfigured"): 1}
+    assert counts.keys() == {("embed portion", "Misconfigured")}  # once, or again when what differs is mended

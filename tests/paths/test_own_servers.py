@@ -71,4 +71,4 @@ def test_the_demo_runs_on_servers_named_by_settings_alone(chosen: dict[str, str]
     assert {one["verdict"] for one in checked} <= {"ok", "warning"}, checked
     with redis.Redis.from_url(chosen["MEMORY_REDIS_URL"]) as client:
         assert client.dbsize() > 0
-    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["prefect", "vectors"]
+    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["prefect", "quality", "vectors"]
