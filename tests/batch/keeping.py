@@ -22,7 +22,7 @@ from core.index.snapshots.shelf import Shelf, folders
 from core.model.generation import Generation
 from core.model.memory import Draft
 from core.model.snapshot import Manifest, SnapshotRules, folder_name
-from core.ports import BlobStore
+from core.ports import BlobStore, VectorIndex
 from core.record.kept import end_recoveries, generations_kept
 from tests.batch.conftest import Parts, assemble
 from tests.contract.fake_locks import FakeLocks
@@ -122,9 +122,9 @@ class Keeping:
         self.blobs.close()
 
 
-def keep(url: str, root: Path, rules: SnapshotRules = SMALL) -> Keeping:
+def keep(url: str, root: Path, rules: SnapshotRules = SMALL, index: VectorIndex | None = None) -> Keeping:
     """Parts with everything snapshots need, on this database and below this folder."""
-    parts = assemble(url, root / "vectors", timedelta(seconds=60))
+    parts = assemble(url, root / "vectors", timedelta(seconds=60), index)
     blobs = open_folder(root / "objects")
     locks, minute = FakeLocks(), timedelta(minutes=1)
     clock = [0.0]
