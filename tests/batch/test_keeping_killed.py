@@ -56,7 +56,7 @@ RECOVER = [
     *(("create", 1), ("records", 1), ("upsert", 1), ("_write", 1)),
     *(("enqueue_for", 1), ("point_alias", 1)),
 ]
-FORGET = [("put_part", 1), ("put_manifest", 1), ("delete_many", 1)]
+FORGET = [("put_part", 1), ("put_manifest", 1), ("purge", 1)]
 
 
 def killed(kept: Keeping, chore: str, step: str, times: int) -> None:

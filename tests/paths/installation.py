@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from tests.servers import temporary_home
 
 COMMAND = [sys.executable, "-m", "deployments.cli"]
 SECONDS = 90
+BUSY_TRIES = 10
 
 
 class Installation:
@@ -66,7 +69,7 @@ class Installation:
         return found
 
     def api(self, path: str, body: object = None) -> Any:
-        """An answer of the server."""
+        """An answer of the server, asked again while it says that its database is busy, as its own client does."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"{self.address}/api/{path}",
@@ -74,8 +77,15 @@ class Installation:
             {"content-type": "application/json"},
             method="GET" if data is None else "POST",
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.load(answer)
+        for _ in range(BUSY_TRIES):
+            try:
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as problem:
+                if problem.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                    raise
+            time.sleep(1)
+        raise AssertionError("the server stays busy")
 
     def run(self, name: str, **parameters: Any) -> Any:
         """Ask for a run as the UI does; the run, once it has ended."""
