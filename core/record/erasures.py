@@ -56,8 +56,8 @@ def collect(session: Session, request: Request, erasure: uuid.UUID, after: str, 
     A page that is not full is the last one.
     """
     values = {**_asked(request, erasure), "after": after, "limit": limit}
-    rows = session.execute(query(f"erase_collect_{request.kind}"), values).fetchall()
-    found = sorted(row["memory_id"] for row in rows)
+    found = [row["id"] for row in session.execute(query(f"erase_page_{request.kind}"), values).fetchall()]
+    session.execute(query("erase_collect"), {"tenant": request.tenant, "erasure": erasure, "ids": found})
     done = len(found) < limit
     noted = {"after": "" if done else found[-1], "collected": done}
     session.execute(query("erase_collected"), {"tenant": request.tenant, "erasure": erasure, **noted})

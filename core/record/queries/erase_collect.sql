@@ -1,15 +1,9 @@
 -- as: app
--- A page of what an erasure of one id comes to, in the order of ids behind `after`: memories, deleted ones too, and those of
--- which an older version did. All versions up to the newest that is there now are meant.
-WITH page AS MATERIALIZED (
-    SELECT %(value)s::text AS id
-    WHERE %(value)s::text > %(after)s
-      AND (EXISTS (SELECT FROM memory WHERE tenant = %(tenant)s AND id = %(value)s::text)
-           OR EXISTS (SELECT FROM memory_version WHERE tenant = %(tenant)s AND id = %(value)s::text))
-    LIMIT %(limit)s
-), found AS MATERIALIZED (
+-- Take these memories in: all versions up to the newest that is there now are meant. One whose rows went since the page
+-- was read was purged from every store before.
+WITH found AS MATERIALIZED (
     SELECT p.id, coalesce(m.embedding_id, v.embedding_id) AS embedding_id, coalesce(m.version, v.version) AS version
-    FROM page p
+    FROM unnest(%(ids)s::text[]) AS p (id)
     LEFT JOIN LATERAL (
         SELECT embedding_id, version FROM memory WHERE tenant = %(tenant)s AND id = p.id LIMIT 1
     ) AS m ON true
@@ -18,11 +12,11 @@ WITH page AS MATERIALIZED (
         WHERE tenant = %(tenant)s AND id = p.id
         ORDER BY version DESC LIMIT 1
     ) AS v ON true
+    WHERE coalesce(m.version, v.version) IS NOT NULL
 )
 INSERT INTO erasure_item AS i (tenant, erasure, memory_id, embedding_id, version, meant_at)
 SELECT e.tenant, e.id, found.id, found.embedding_id, found.version, e.begun_at
 FROM found JOIN erasure e ON e.tenant = %(tenant)s AND e.id = %(erasure)s
 ORDER BY found.id
 ON CONFLICT (tenant, erasure, memory_id) DO UPDATE
-SET version = greatest(i.version, excluded.version), meant_at = excluded.meant_at, removed_at = NULL
-RETURNING memory_id;
+SET version = greatest(i.version, excluded.version), meant_at = excluded.meant_at, removed_at = NULL;
