@@ -19,7 +19,8 @@ from itertools import islice
 from core.errors import EngineError, LeaseLost, Misconfigured, NotFound, Overloaded, Permanent, Transient
 from core.index.batch_results import sorted_out
 from core.index.budget import Budget
-from core.index.indexer import Indexer, Outcome, entries_of
+from core.index.claimed import Outcome
+from core.index.indexer import Indexer, entries_of
 from core.index.job_file import JobFile
 from core.model.batch import BatchJob, JobState, Wanted, job_name
 from core.model.generation import Generation, GenerationState

@@ -21,7 +21,8 @@ from itertools import zip_longest
 
 from core.errors import BadAnswer, EngineError, NotFound, Overloaded, Transient
 from core.index.budget import Budget
-from core.index.indexer import Indexer, Outcome, entries_of
+from core.index.claimed import Outcome
+from core.index.indexer import Indexer, entries_of
 from core.index.patience import Patience
 from core.model.logged import about
 from core.model.outbox import Backlog, Claim

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 
-from core.errors import EngineError, NotFound
+from core.errors import NotFound
+from core.index.claimed import Batch, Outcome
 from core.index.known import KnownVectors
 from core.index.opening import Opening, as_they_are
 from core.index.packing import LearnedLimits
@@ -23,11 +23,10 @@ from core.index.texts_under_way import TextsUnderWay
 from core.index.throttled import in_turn
 from core.index.vectors import embed_all
 from core.model.batch import Wanted
-from core.model.generation import Generation
 from core.model.memory import Memory, embedding_id
 from core.model.outbox import Claim, Lane
-from core.model.point import Payload, Point, Stamp, Vector, payload_of, same_fields
-from core.model.space import EmbeddingSpace, text_hash
+from core.model.point import Point, Stamp, same_fields
+from core.model.space import EmbeddingSpace
 from core.model.tokens import estimated_tokens
 from core.model.use import Use
 from core.model.version import CEILING
@@ -42,63 +41,6 @@ from core.record.uses import add_use
 MAX_ATTEMPTS = 5
 # How long a batch waits for another that embeds the same text, in seconds; its lease is asked for after that.
 PATIENCE = 30.0
-
-
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    """What became of a batch.
-
-    `embedded` entries got the vector of an embedding made now, `reused` ones a vector that was already paid
-    for; `truncated` ones of either have that of the beginning of their text only. `lost` ones had been taken
-    over by another worker. `left` ones could not be embedded because of `problem` and are still leased, and so are
-    those of `deferred` texts. `requests`, `texts` and `tokens` are what the embeddings took.
-    """
-
-    embedded: int = 0
-    reused: int = 0
-    truncated: int = 0
-    payload_only: int = 0
-    deleted: int = 0
-    unchanged: int = 0
-    requeued: int = 0
-    lost: int = 0
-    set_aside: dict[str, str] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
-    problem: EngineError | None = None
-    deferred: list[Wanted] = field(default_factory=list)
-    requests: int = 0
-    texts: int = 0
-    tokens: int = 0
-
-
-@dataclass(slots=True)
-class _Batch:
-    """A claim on its way: what the record wants of each entry, and what has been made of it."""
-
-    claim: Claim
-    wanted: dict[str, Memory]
-    unwanted: dict[str, int]
-    defer: bool = False
-    came: dict[str, Vector] = field(default_factory=dict)
-    payloads: dict[str, Payload] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    same_text: set[str] = field(default_factory=set)
-    vectors: dict[str, Vector] = field(default_factory=dict)
-    reused: set[str] = field(default_factory=set)
-    spared: int = 0
-    noted: Use = field(default_factory=Use)
-    outcome: Outcome = field(default_factory=Outcome)
-
-    @property
-    def generation(self) -> Generation:
-        return self.claim.generation
-
-    def drop(self, memory_ids: set[str]) -> None:
-        """Leave entries alone from here on: they are set aside, or no longer ours."""
-        for memory_id in memory_ids:
-            for kept in (self.wanted, self.unwanted, self.texts, self.vectors):
-                kept.pop(memory_id, None)
-        self.same_text -= memory_ids
 
 
 class Indexer:
@@ -148,38 +90,42 @@ class Indexer:
             self._write(batch)
         return self._look_again(batch)
 
-    def _read(self, claim: Claim) -> _Batch:
+    def _read(self, claim: Claim) -> Batch:
         ids = entries_of(claim)
         tenant = claim.generation.tenant
-        space = claim.generation.space
         with self._database.tenant(tenant) as session:
             hash_key = memories.keys(session).hash_key
             wanted, unwanted = memories.fetch_to_index(session, tenant, ids)
-        batch = _Batch(claim, wanted, unwanted)
-        batch.wanted, closed = self._opened(wanted)
-        for memory_id, reason in closed.items():
-            self._set_aside(batch, memory_id, reason)
-        ids = [memory_id for memory_id in ids if memory_id not in closed]
-        for memory_id in set(ids) - batch.wanted.keys() - unwanted.keys():
+            batch = Batch(claim, wanted, unwanted)
+            elsewhere = {name: one for name, one in wanted.items() if one.key_id is not None or one.stored is not None}
+            batch.prepare({name: one for name, one in wanted.items() if name not in elsewhere}, hash_key)
+            batch.came = batch_vectors(session, claim.generation, batch.hashes())
+        if elsewhere:
+            self._open(batch, elsewhere, hash_key)
+        for memory_id in set(ids) - batch.wanted.keys() - unwanted.keys() - batch.outcome.set_aside.keys():
             # Purged: no version is left to compare with. Should the id be written again meanwhile, the
             # second look finds it and brings it back.
             batch.unwanted[memory_id] = CEILING - 1
-        for memory_id, memory in batch.wanted.items():
-            text = space.document_text(memory.title, memory.content)
-            batch.texts[memory_id] = text
-            batch.payloads[memory_id] = payload_of(memory, text_hash(text, hash_key))
-        hashes = {payload.stamp.text_hash for payload in batch.payloads.values()}
-        with self._database.tenant(tenant) as session:
-            batch.came = batch_vectors(session, claim.generation, sorted(hashes))
         return batch
 
-    def _set_aside_killers(self, batch: _Batch) -> None:
+    def _open(self, batch: Batch, elsewhere: dict[str, Memory], hash_key: bytes) -> None:
+        """What is sealed, or lies in an object, made whole: other stores are asked, so that no transaction is open."""
+        whole, closed = self._opened(elsewhere)
+        batch.wanted.update(whole)
+        for memory_id, reason in closed.items():
+            self._set_aside(batch, memory_id, reason)
+            del batch.wanted[memory_id]
+        batch.prepare(whole, hash_key)
+        with self._database.tenant(batch.generation.tenant) as session:
+            batch.came = batch_vectors(session, batch.generation, batch.hashes())
+
+    def _set_aside_killers(self, batch: Batch) -> None:
         killers = {entry.memory_id for entry in batch.claim.entries if entry.attempts > MAX_ATTEMPTS}
         for memory_id in killers:
             self._set_aside(batch, memory_id, f"claimed {MAX_ATTEMPTS} times, and each time the worker died")
         batch.drop(killers)
 
-    def _sort(self, batch: _Batch) -> None:
+    def _sort(self, batch: Batch) -> None:
         """Take out what the index holds already, and note what needs a new payload only."""
         stamps = self._stamps(batch)
         current = set()
@@ -196,7 +142,7 @@ class Indexer:
         for memory_id in current | batch.same_text:
             batch.texts.pop(memory_id, None)
 
-    def _kept_vectors(self, batch: _Batch, current: set[str]) -> set[str]:
+    def _kept_vectors(self, batch: Batch, current: set[str]) -> set[str]:
         """Of points at the very version: those whose payload is not what it should be, to be written with their vector.
 
         Such an entry is rare: it was asked for again, by a second look or because somebody saw what is wrong.
@@ -220,7 +166,7 @@ class Indexer:
         batch.reused.update(kept)
         return kept
 
-    def _stamps(self, batch: _Batch) -> dict[uuid.UUID, Stamp]:
+    def _stamps(self, batch: Batch) -> dict[uuid.UUID, Stamp]:
         generation = batch.generation
         ids = [payload.embedding_id for payload in batch.payloads.values()]
         self._places.prepare(generation)
@@ -231,7 +177,7 @@ class Indexer:
             self._places.prepare(generation)
             return self._index.stamps(generation.collection, ids)
 
-    def _embed(self, batch: _Batch) -> None:
+    def _embed(self, batch: Batch) -> None:
         """Vectors for the `texts` that have none yet: those already paid for, then equal texts embedded once."""
         self._reuse(batch)
         missing = {memory_id: text for memory_id, text in batch.texts.items() if memory_id not in batch.vectors}
@@ -263,7 +209,7 @@ class Indexer:
             {memory_id: embedded.vectors[key] for memory_id, key in hashes.items() if key in embedded.vectors}
         )
 
-    def _defer(self, batch: _Batch, missing: dict[str, str]) -> None:
+    def _defer(self, batch: Batch, missing: dict[str, str]) -> None:
         """Leave these to somebody else, equal texts as one."""
         texts: dict[str, str] = {}
         versions: dict[str, dict[str, int]] = {}
@@ -276,7 +222,7 @@ class Indexer:
         ]
         batch.drop(set(missing))
 
-    def _reuse(self, batch: _Batch) -> None:
+    def _reuse(self, batch: Batch) -> None:
         """Take what came by batch jobs, then what was paid for before: of the same texts in the collection, or kept."""
         for memory_id in batch.texts:
             if (came := batch.came.get(batch.payloads[memory_id].stamp.text_hash)) is not None:
@@ -298,11 +244,11 @@ class Indexer:
         batch.vectors.update(reused)
         batch.reused.update(reused)
 
-    def _set_aside(self, batch: _Batch, memory_id: str, reason: str) -> None:
+    def _set_aside(self, batch: Batch, memory_id: str, reason: str) -> None:
         self._outbox.set_aside(batch.claim, memory_id, reason)
         batch.outcome.set_aside[memory_id] = reason
 
-    def _keep_ours(self, batch: _Batch) -> None:
+    def _keep_ours(self, batch: Batch) -> None:
         """Before the first side effect: whatever is no longer leased to us is left to whoever holds it."""
         open_ids = [*batch.wanted, *batch.unwanted]
         with self._database.tenant(batch.generation.tenant) as session:
@@ -312,7 +258,7 @@ class Indexer:
         batch.outcome.lost = len(lost)
         batch.drop(lost)
 
-    def _write(self, batch: _Batch) -> None:
+    def _write(self, batch: Batch) -> None:
         collection = batch.generation.collection
         if batch.same_text:
             self._write_payloads(batch)
@@ -329,7 +275,7 @@ class Indexer:
         batch.outcome.truncated = sum(cuts(wanted[one].title, wanted[one].content) for one in batch.vectors)
         batch.outcome.deleted = len(batch.unwanted)
 
-    def _write_payloads(self, batch: _Batch) -> None:
+    def _write_payloads(self, batch: Batch) -> None:
         """Payload-only writes; "nothing matched" looks like success, so what did not arrive is embedded after all."""
         collection = batch.generation.collection
         payloads = [batch.payloads[memory_id] for memory_id in batch.same_text]
@@ -347,7 +293,7 @@ class Indexer:
             batch.texts[memory_id] = space.document_text(memory.title, memory.content)
         self._embed(batch)
 
-    def _look_again(self, batch: _Batch) -> Outcome:
+    def _look_again(self, batch: Batch) -> Outcome:
         """Compare with the record once more, put back what changed meanwhile, finish the rest."""
         tenant = batch.generation.tenant
         written = [*batch.wanted, *batch.unwanted]
@@ -371,7 +317,7 @@ def entries_of(claim: Claim) -> list[str]:
     return [entry.memory_id for entry in claim.entries]
 
 
-def _note_use(session: Session, batch: _Batch) -> None:
+def _note_use(session: Session, batch: Batch) -> None:
     """What the batch took since this was last called."""
     outcome = batch.outcome
     use = Use(
@@ -390,7 +336,7 @@ def _behind(stored: Stamp | None, wanted: Stamp) -> bool:
     return stored is None or stored.version < wanted.version
 
 
-def _as_written(batch: _Batch, memory_id: str, now: memories.Standing | None) -> bool:
+def _as_written(batch: Batch, memory_id: str, now: memories.Standing | None) -> bool:
     """Is the record still what the index was brought up to? A purged row is, if its point was deleted."""
     written = batch.wanted.get(memory_id)
     if written is None:
