@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from prefect import State, flow
-from prefect.states import Completed, Failed
 from pydantic import Field
 
 from core.batch.reap import Portion, Report, total
-from core.errors import EngineError, Permanent
+from core.errors import EngineError
 from tasks.engine import engine_kept_open, stop_soon
+from tasks.pieces import all_of, ended
 from tasks.reap import plan_reap, reap_batches
 from tasks.seen import mark_run, named
 
@@ -27,46 +27,29 @@ def reap(
     One report a tenant. A tenant that fails does not stop the others: the run ends Failed, with the reports in the
     `reports` of the error's details.
     """
+    reports: list[Report] = []
     problems: dict[str, EngineError] = {}
     with engine_kept_open():
         try:
             portions = plan_reap(tenants)
             mark_run("reap", [one.tenant for one in portions])
-            reports = [_of_tenant(portion, max_tasks, problems) for portion in portions]
+            for portion in portions:
+                done, problem = all_of(portion, max_tasks, _task, Report)
+                reports.append(total(portion.tenant, done))
+                if problem is not None:
+                    problems[portion.tenant] = problem
         except BaseException:
             # Ctrl-C reaches this thread alone: the batch under way ends, and none begins after it.
             stop_soon()
             raise
-    return _closing(reports, problems)
-
-
-def _of_tenant(portion: Portion, max_tasks: int, problems: dict[str, EngineError]) -> Report:
-    """All of a tenant's work, a bounded task at a time; what ended it, if anything, goes into `problems`."""
-    done: list[Report] = []
-    following: Portion | None = portion
-    for _ in range(max_tasks):
-        if following is None:
-            break
-        state: State[Any] = reap_batches(following, BATCHES_A_TASK, return_state=True)
-        result = state.result(raise_on_failure=False)
-        if not isinstance(result, Report):
-            unknown = Permanent(f"the task ended as {state.name}")
-            problems[portion.tenant] = result if isinstance(result, EngineError) else unknown
-            break
-        done.append(result)
-        following = result.next
-    return total(portion.tenant, done)
-
-
-def _closing(reports: list[Report], problems: dict[str, EngineError]) -> State[list[Report]]:
-    told = [f"{tenant} failed: {problem.message}" for tenant, problem in problems.items()]
-    told += [f"{one.tenant} left: {one.postponed}" for one in reports if one.postponed]
+    told = [f"{one.tenant} left: {one.postponed}" for one in reports if one.postponed]
     if waiting := sum(one.waiting for one in reports):
         told.append(f"{waiting} not out of every store yet")
-    if not problems:
-        return Completed(message=", ".join(["completed", *told]), data=reports)
-    message = "; ".join(told)
-    return Failed(message=message, data=type(next(iter(problems.values())))(message, reports=reports))
+    return ended(reports, problems, told)
+
+
+def _task(portion: Portion) -> State[Any]:
+    return reap_batches(portion, BATCHES_A_TASK, return_state=True)
 
 
 if __name__ == "__main__":

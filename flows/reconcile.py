@@ -13,9 +13,10 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
 from core.batch.reconcile import Report, total
-from core.errors import EngineError, Permanent
+from core.errors import EngineError
 from core.model.drift import Depth, Look, StoreReport
 from tasks.engine import engine_kept_open, stop_soon
+from tasks.pieces import came_of
 from tasks.reconcile import plan_reconcile, publish_drift, reconcile_piece, remove_orphans
 
 MOST_AT_ONCE = 64
@@ -80,12 +81,11 @@ def _look(
         done = next(iter(as_completed(list(under_way))))
         done.wait()
         under_way.remove(done)
-        result = done.state.result(raise_on_failure=False)
-        if isinstance(result, Report):
-            reports.append(result)
+        result = came_of(done.state, Report, "a piece")
+        if isinstance(result, EngineError):
+            problems.append(result)
         else:
-            unknown = Permanent(f"a piece ended as {done.state.name}")
-            problems.append(result if isinstance(result, EngineError) else unknown)
+            reports.append(result)
 
 
 def _remove(tenants: list[str], problems: list[EngineError]) -> None:

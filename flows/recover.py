@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from prefect import State, flow
-from prefect.states import Completed, Failed
 from pydantic import Field
 
 from core.batch.recover import BEGINNING, Report, total
 from core.errors import EngineError, Permanent
 from tasks.engine import engine_kept_open
+from tasks.pieces import came_of, ended
 from tasks.recover import plan_recover, recover_piece
 from tasks.seen import mark_run, named
 
@@ -37,15 +37,11 @@ def recover(
             reports.append(total(tenant, done))
             if problem is not None:
                 problems[tenant] = problem
-    told = [f"{tenant} failed: {problem.message}" for tenant, problem in problems.items()]
-    told += [f"{one.tenant} skipped: {one.skipped}" for one in reports if one.skipped]
+    told = [f"{one.tenant} skipped: {one.skipped}" for one in reports if one.skipped]
     told += [f"{len(one.damaged)} damaged objects of {one.tenant}" for one in reports if one.damaged]
     if waiting := sum(one.figures.enqueued for one in reports):
         told.append(f"{waiting} left to the embed chore")
-    if not problems:
-        return Completed(message=", ".join(["completed", *told]), data=reports)
-    message = "; ".join(told)
-    return Failed(message=message, data=type(next(iter(problems.values())))(message, reports=reports))
+    return ended(reports, problems, told)
 
 
 def _rebuild(tenant: str, most: int) -> tuple[list[Report], EngineError | None]:
@@ -53,10 +49,9 @@ def _rebuild(tenant: str, most: int) -> tuple[list[Report], EngineError | None]:
     cursor = BEGINNING
     for _ in range(most):
         state = recover_piece(tenant, cursor, return_state=True)
-        result = state.result(raise_on_failure=False)
-        if not isinstance(result, Report):
-            unknown = Permanent(f"the piece ended as {state.name}")
-            return done, result if isinstance(result, EngineError) else unknown
+        result = came_of(state, Report, "the piece")
+        if isinstance(result, EngineError):
+            return done, result
         done.append(result)
         if result.cursor is None:
             return done, None

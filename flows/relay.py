@@ -9,8 +9,9 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from core.batch.relay import Report
-from core.errors import EngineError, Permanent
+from core.errors import EngineError
 from tasks.engine import engine_kept_open
+from tasks.pieces import came_of
 from tasks.relay import plan_relay, relay_portion
 
 
@@ -35,10 +36,9 @@ def relay(
         for tenant in plan_relay(tenants):
             for _ in range(max_portions):
                 state: State[Any] = relay_portion(tenant, return_state=True)
-                result = state.result(raise_on_failure=False)
-                if not isinstance(result, Report):
-                    unknown = Permanent(f"the portion ended as {state.name}")
-                    problems.append(result if isinstance(result, EngineError) else unknown)
+                result = came_of(state, Report, "the portion")
+                if isinstance(result, EngineError):
+                    problems.append(result)
                     break
                 reports.append(result)
                 if result.done:

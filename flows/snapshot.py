@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from prefect import State, flow
-from prefect.states import Completed, Failed
 from pydantic import Field
 
 from core.batch.snapshot import Report, total
-from core.errors import EngineError, Permanent
+from core.errors import EngineError
 from tasks.engine import engine_kept_open
 from tasks.ledger import ship_deletions
+from tasks.pieces import came_of, ended
 from tasks.seen import mark_run, named
 from tasks.snapshot import plan_snapshot, snapshot_portion
 
@@ -39,25 +39,20 @@ def snapshot(
             if problem is not None:
                 problems[tenant] = problem
         waiting = ship_deletions()
-    told = [f"{tenant} failed: {problem.message}" for tenant, problem in problems.items()]
-    told += [f"{one.tenant} skipped: {one.skipped}" for one in reports if one.skipped]
+    told = [f"{one.tenant} skipped: {one.skipped}" for one in reports if one.skipped]
     told += [f"{len(one.damaged)} damaged objects of {one.tenant}" for one in reports if one.damaged]
     told += [f"{one.tenant} goes on in the next run" for one in reports if not one.done and one.tenant not in problems]
     told += [f"deletions wait: {waiting}"] if waiting else []
-    if not problems:
-        return Completed(message=", ".join(["completed", *told]), data=reports)
-    message = "; ".join(told)
-    return Failed(message=message, data=type(next(iter(problems.values())))(message, reports=reports))
+    return ended(reports, problems, told)
 
 
 def _take(tenant: str, most: int) -> tuple[list[Report], EngineError | None]:
     done: list[Report] = []
     for _ in range(most):
         state = snapshot_portion(tenant, return_state=True)
-        result = state.result(raise_on_failure=False)
-        if not isinstance(result, Report):
-            unknown = Permanent(f"the portion ended as {state.name}")
-            return done, result if isinstance(result, EngineError) else unknown
+        result = came_of(state, Report, "the portion")
+        if isinstance(result, EngineError):
+            return done, result
         done.append(result)
         if result.done:
             break

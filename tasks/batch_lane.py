@@ -10,7 +10,7 @@ from prefect.logging import get_run_logger
 
 from core.batch.batch_lane import Followed, Submitted, Submitting, follow, plan, step, sweep
 from core.model.batch import BatchJob
-from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
 
 LOOK_SECONDS = 300
@@ -23,12 +23,8 @@ PIECE = 60_000
 @task(
     name="plan batch jobs",
     task_run_name="plan batch jobs",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=LOOK_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def plan_batch_jobs(tenants: list[str] | None = None) -> list[Submitting]:
     """A piece for each tenant that has work now (all tenants, or those named)."""
@@ -64,12 +60,8 @@ def submit_batch_jobs(piece: Submitting) -> Submitted:
 @task(
     name="list batch jobs",
     task_run_name="list batch jobs",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=LOOK_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def list_batch_jobs(tenants: list[str] | None = None) -> list[BatchJob]:
     """Jobs that have not ended, oldest first."""
@@ -96,12 +88,8 @@ def follow_batch_job(job: BatchJob) -> Followed:
 @task(
     name="sweep batch jobs",
     task_run_name="sweep batch jobs",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=LOOK_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def sweep_batch_jobs(tenants: list[str] | None = None) -> int:
     """Drop what nobody needs any more of jobs that ended; so many items."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prefect import Task, runtime
+from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.logging import get_run_logger
 
@@ -16,13 +17,20 @@ from core.errors import EngineError, Permanent, Transient
 from core.model.logged import about
 from tasks.engine import note_error
 
-RETRIES = 3
-RETRY_SECONDS = [1.0, 5.0, 20.0]
-
 
 def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001  Prefect's signature
     """The type of the error decides: Transient is tried again, everything else is not."""
     return isinstance(state.result(raise_on_failure=False), Transient)
+
+
+# What every task is: tried again by the type of its error, its result kept nowhere. Its time limit is its own.
+RETRIED: dict[str, Any] = {
+    "retries": 3,
+    "retry_delay_seconds": [1.0, 5.0, 20.0],
+    "retry_condition_fn": worth_retrying,
+    "cache_policy": NO_CACHE,
+    "persist_result": False,
+}
 
 
 @contextmanager

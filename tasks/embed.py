@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
 from core.batch.embed import Portion, Report, plan, step
-from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
 from tasks.events import Happened, tell
 
@@ -22,12 +21,8 @@ PORTION_SECONDS = 3600
 @task(
     name="plan embed",
     task_run_name="plan embed",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PLAN_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def plan_embed(tenants: list[str] | None = None) -> list[Portion]:
     """Portions that cover what is waiting now, tenants in turn (all tenants, or those named)."""
@@ -42,12 +37,8 @@ def plan_embed(tenants: list[str] | None = None) -> list[Portion]:
 @task(
     name="embed portion",
     task_run_name="embed {portion.tenant}: {portion.records}",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PORTION_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def embed_portion(portion: Portion) -> Report:
     """Bring one portion of a tenant's waiting entries into its indexes."""

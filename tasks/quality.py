@@ -9,13 +9,12 @@ from pathlib import Path
 
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_table_artifact
-from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
 from core.batch.quality import Portion, Report, judge_generation, plan, step
 from core.batch.reindex import Job
 from core.model.reindex import GateVerdict
-from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
 
 PLAN_SECONDS = 300
@@ -27,12 +26,8 @@ LINK_KEY = "data-docs"
 @task(
     name="plan quality",
     task_run_name="plan quality",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PLAN_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def plan_quality(tenants: list[str] | None = None) -> list[Portion]:
     """The tenants whose samples are looked at this time (of all, or of those named)."""
@@ -44,12 +39,8 @@ def plan_quality(tenants: list[str] | None = None) -> list[Portion]:
 @task(
     name="judge samples",
     task_run_name="judge samples",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=JUDGE_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def judge_samples(portion: Portion) -> Report:
     """Judge samples of some tenants; the verdicts are kept as a table artifact, with a link to the pages."""
@@ -64,12 +55,8 @@ def judge_samples(portion: Portion) -> Report:
 @task(
     name="judge before swap",
     task_run_name="judge before swap {job.generation.tenant}",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=JUDGE_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def judge_before_swap(job: Job, verdict: GateVerdict | None) -> Report:
     """Judge what the gate said of a generation, and a sample of its points, by the suites."""

@@ -8,13 +8,12 @@ from dataclasses import replace
 
 from prefect import task
 from prefect.artifacts import create_table_artifact
-from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
 from core.batch.reconcile import Report, remove, step
 from core.index.orphans import Removed
 from core.model.drift import Depth, Look, StoreReport
-from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
 
 PLAN_SECONDS = 300
@@ -26,12 +25,8 @@ SHOWN = 10
 @task(
     name="plan reconcile",
     task_run_name="plan reconcile",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PLAN_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def plan_reconcile(tenants: list[str] | None = None) -> list[Look]:
     """The pieces to look at (of all tenants, or those named)."""
@@ -42,12 +37,8 @@ def plan_reconcile(tenants: list[str] | None = None) -> list[Look]:
 @task(
     name="reconcile piece",
     task_run_name="reconcile {look.tenant} from {look.first}",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PIECE_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def reconcile_piece(look: Look, depth: Depth, dry: bool = False) -> Report:
     """Look at one piece of a tenant's stores and have what is wrong put right."""
@@ -70,12 +61,8 @@ def reconcile_piece(look: Look, depth: Depth, dry: bool = False) -> Report:
 @task(
     name="remove orphans",
     task_run_name="remove orphans",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PIECE_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def remove_orphans(tenants: Sequence[str], most: int) -> dict[str, Removed]:
     """Wait for the minimum age, then take out of the tenants' indexes what was found wrong and still is."""
@@ -95,12 +82,8 @@ def remove_orphans(tenants: Sequence[str], most: int) -> dict[str, Removed]:
 @task(
     name="reconcile report",
     task_run_name="reconcile report",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PLAN_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def publish_drift(reports: Sequence[StoreReport]) -> None:
     """Keep the table of a run as an artifact: a line for each kind found in each store, and one for each store."""

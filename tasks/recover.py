@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
 from core.batch.recover import BEGINNING, Cursor, Report, plan, step
-from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
 
 PLAN_SECONDS = 300
@@ -19,12 +18,8 @@ PIECE_SECONDS = 3600
 @task(
     name="plan recover",
     task_run_name="plan recover",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PLAN_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def plan_recover(tenants: list[str] | None = None) -> list[str]:
     """The tenants to recover (all, or those named)."""
@@ -35,12 +30,8 @@ def plan_recover(tenants: list[str] | None = None) -> list[str]:
 @task(
     name="recover piece",
     task_run_name="recover {tenant}",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PIECE_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def recover_piece(tenant: str, cursor: Cursor = BEGINNING, generation: int | None = None) -> Report:
     """Recover one piece of a tenant's index."""

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from prefect import State, Task, task
 from prefect.artifacts import create_table_artifact
-from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import TaskRun
 from prefect.logging import get_run_logger
 
@@ -22,7 +21,7 @@ from core.batch.reindex import Job, Report
 from core.errors import Busy, Misconfigured
 from core.index.estimate import Estimate
 from core.model.reindex import GateVerdict, SwapOutcome
-from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.boundary import RETRIED, task_boundary, worth_retrying
 from tasks.engine import check_not_stopping, shared_engine
 from tasks.events import Happened, tell
 from tasks.seen import key_of
@@ -33,15 +32,8 @@ LONG_SECONDS = 7200
 
 Lane = Literal["online", "batch"]
 
-SHORT: dict[str, Any] = {
-    "retries": RETRIES,
-    "retry_delay_seconds": RETRY_SECONDS,
-    "retry_condition_fn": worth_retrying,
-    "timeout_seconds": SHORT_SECONDS,
-    "cache_policy": NO_CACHE,
-    "persist_result": False,
-}
-LONG: dict[str, Any] = {**SHORT, "timeout_seconds": LONG_SECONDS}
+SHORT: dict[str, Any] = {**RETRIED, "timeout_seconds": SHORT_SECONDS}
+LONG: dict[str, Any] = {**RETRIED, "timeout_seconds": LONG_SECONDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

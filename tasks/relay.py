@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
 from core.batch.relay import Report, plan, step
-from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
 
 PLAN_SECONDS = 300
@@ -20,12 +19,8 @@ PORTION = 50_000
 @task(
     name="plan relay",
     task_run_name="plan relay",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PLAN_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def plan_relay(tenants: list[str] | None = None) -> list[str]:
     """The tenants with events to tell (of all, or of those named)."""
@@ -36,12 +31,8 @@ def plan_relay(tenants: list[str] | None = None) -> list[str]:
 @task(
     name="relay portion",
     task_run_name="relay {tenant}",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PORTION_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def relay_portion(tenant: str) -> Report:
     """Tell a portion of a tenant's events."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from core.assembly import Engine
 from core.assembly.models import price_of
 from core.model.reindex import GateVerdict
-from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import shared_engine
 from tasks.seen import reasons_of, show_table
 
@@ -51,12 +50,8 @@ class Row:
 @task(
     name="closing report",
     task_run_name="closing report of {key}",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=REPORT_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def closing_report(key: str, efforts: Mapping[str, Effort], note: str | None = None) -> list[Row]:
     """A row a tenant, kept as the table artifact `key` (lower case, digits, dashes) with the note too."""

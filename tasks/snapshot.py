@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
 from core.batch.snapshot import Report, plan, step
-from tasks.boundary import RETRIES, RETRY_SECONDS, task_boundary, worth_retrying
+from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
 
 PLAN_SECONDS = 300
@@ -19,12 +18,8 @@ PORTION_SECONDS = 3600
 @task(
     name="plan snapshot",
     task_run_name="plan snapshot",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PLAN_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def plan_snapshot(tenants: list[str] | None = None) -> list[str]:
     """The tenants to take snapshots of (all, or those named)."""
@@ -35,12 +30,8 @@ def plan_snapshot(tenants: list[str] | None = None) -> list[str]:
 @task(
     name="snapshot portion",
     task_run_name="snapshot {tenant}",
-    retries=RETRIES,
-    retry_delay_seconds=RETRY_SECONDS,
-    retry_condition_fn=worth_retrying,
     timeout_seconds=PORTION_SECONDS,
-    cache_policy=NO_CACHE,
-    persist_result=False,
+    **RETRIED,
 )
 def snapshot_portion(tenant: str) -> Report:
     """Take one portion of a tenant's snapshot."""

@@ -9,7 +9,7 @@ CHORES = {  # grows with each chore that is built
     *("rotate", "snapshot"),
 }
 COMPOSED_FLOWS = {"mend", "nightly", "tend"}  # made of chores, and no chores
-SHARED_BY_TASKS = {"boundary", "engine", "events", "ledger", "mending", "report", "runner", "seen", "tending"}
+SHARED_BY_TASKS = {"boundary", "engine", "events", "ledger", "mending", "pieces", "report", "runner", "seen", "tending"}
 MORE_TESTS = {
     "erase_all",
     "erase_meanwhile",
