@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from core.errors import NotFound
 from core.index.known import KnownVectors
 from core.index.opening import Opening, as_they_are
 from core.model.generation import Generation, GenerationState
-from core.model.memory import Memory
 from core.model.names import index_group
-from core.model.point import Payload, payload_of
 from core.model.space import EmbeddingSpace, text_hash
 from core.model.tokens import estimated_tokens
 from core.model.use import MILLION
@@ -70,34 +69,40 @@ class Estimator:
         """
         generation = target if isinstance(target, Generation) else _imagined(target, tenant)
         seen: set[int] = set()
-        total = Estimate()
+        records = texts_due = tokens = reusable = 0
         for ids in _pages(self.database, generation, waiting_only=waiting_only):
             with self.database.tenant(tenant) as session:
                 hash_key = memories.keys(session).hash_key
                 wanted, _ = memories.fetch_to_index(session, tenant, ids)
-            texts, payloads = _prepared(self.opened(wanted)[0], generation.space, hash_key)
-            there = self._there(generation, payloads, indexed=isinstance(target, Generation))
-            total = replace(total, records=total.records + len(ids), reusable=total.reusable + len(there))
-            for memory_id in payloads.keys() - there:
-                mark = int(payloads[memory_id].stamp.text_hash[:15], 16)
+            whole = self.opened(wanted)[0]
+            texts = {name: generation.space.document_text(one.title, one.content) for name, one in whole.items()}
+            hashes = {name: text_hash(text, hash_key) for name, text in texts.items()}
+            points = {name: whole[name].embedding_id for name in hashes} if isinstance(target, Generation) else {}
+            there = self._there(generation, hashes, points)
+            records += len(ids)
+            reusable += len(there)
+            for memory_id in hashes.keys() - there:
+                mark = int(hashes[memory_id][:15], 16)
                 if mark not in seen:
                     if len(seen) < REMEMBERED:
                         seen.add(mark)
-                    tokens = total.tokens + estimated_tokens(texts[memory_id])
-                    total = replace(total, texts=total.texts + 1, tokens=tokens)
-        return total
+                    texts_due += 1
+                    tokens += estimated_tokens(texts[memory_id])
+        return Estimate(records=records, texts=texts_due, tokens=tokens, reusable=reusable)
 
-    def _there(self, generation: Generation, payloads: Mapping[str, Payload], *, indexed: bool) -> set[str]:
-        """Those whose text has a vector: in the point itself, in another one, or wherever one is kept."""
+    def _there(self, generation: Generation, hashes: Mapping[str, str], points: Mapping[str, uuid.UUID]) -> set[str]:
+        """Those whose text has a vector: in the point itself, in another one, or wherever one is kept.
+
+        Without `points` there is no collection yet.
+        """
         there: set[str] = set()
         collection = generation.collection
-        hashes = {name: payload.stamp.text_hash for name, payload in payloads.items()}
         found: set[str] = set()
-        if indexed and hashes:
+        if points:
             try:
-                stamps = self.index.stamps(collection, [payload.embedding_id for payload in payloads.values()])
-                for name, payload in payloads.items():
-                    stored = stamps.get(payload.embedding_id)
+                stamps = self.index.stamps(collection, list(points.values()))
+                for name, point in points.items():
+                    stored = stamps.get(point)
                     if stored is not None and stored.text_hash == hashes[name]:
                         there.add(name)
                 asked = sorted({hashes[name] for name in hashes.keys() - there})
@@ -127,10 +132,3 @@ def _pages(database: Database, generation: Generation, *, waiting_only: bool) ->
             return
         yield ids
         after = ids[-1]
-
-
-def _prepared(
-    wanted: Mapping[str, Memory], space: EmbeddingSpace, hash_key: bytes
-) -> tuple[dict[str, str], dict[str, Payload]]:
-    texts = {name: space.document_text(memory.title, memory.content) for name, memory in wanted.items()}
-    return texts, {name: payload_of(memory, text_hash(texts[name], hash_key)) for name, memory in wanted.items()}

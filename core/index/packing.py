@@ -23,7 +23,7 @@ class Size:
 
     def plus(self, text: str) -> Size:
         """The size with one more text."""
-        return Size(self.items + 1, self.tokens + estimated_tokens(text), self.bytes + len(text.encode()))
+        return Size(self.items + 1, self.tokens + estimated_tokens(text), self.bytes + _bytes(text))
 
     def fits(self, limits: EmbedLimits) -> bool:
         """Whether a provider with these limits takes it, as far as estimates go."""
@@ -36,14 +36,15 @@ class Size:
 
 def size_of(texts: Mapping[str, str]) -> Size:
     """The size of a request of these texts."""
-    size = Size()
-    for text in texts.values():
-        size = size.plus(text)
-    return size
+    return Size(len(texts), sum(map(estimated_tokens, texts.values())), sum(map(_bytes, texts.values())))
 
 
 def packs(texts: Mapping[str, str], limits: EmbedLimits) -> Iterator[dict[str, str]]:
     """The texts by key, in order, in requests within the limits; one that is too big alone goes alone."""
+    if size_of(texts).fits(limits):  # most often, and cheaper to see than text by text
+        if texts:
+            yield dict(texts)
+        return
     pack: dict[str, str] = {}
     size = Size()
     for key, text in texts.items():
@@ -55,6 +56,10 @@ def packs(texts: Mapping[str, str], limits: EmbedLimits) -> Iterator[dict[str, s
         size = grown
     if pack:
         yield pack
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 class LearnedLimits:

@@ -44,9 +44,10 @@ class RecentVectors:
     def found(self, kind: TextKind, tenant: str, space: EmbeddingSpace, hashes: Sequence[str]) -> dict[str, Vector]:
         """Vectors of texts of one kind, by their hashes."""
         oldest, result = self._clock() - KEEP_SECONDS, {}
+        fingerprint = space.fingerprint
         with self._lock:
             for one in hashes:
-                key = (kind, tenant, space.fingerprint, one)
+                key = (kind, tenant, fingerprint, one)
                 known = self._kept.get(key)
                 if known is not None and known[0] >= oldest:
                     self._kept.move_to_end(key)
@@ -57,10 +58,10 @@ class RecentVectors:
 
     def keep(self, kind: TextKind, tenant: str, space: EmbeddingSpace, vectors: Mapping[str, Vector]) -> None:
         """Keep vectors by the hashes of their texts, in the place of what was used least."""
-        now = self._clock()
+        now, fingerprint = self._clock(), space.fingerprint
         with self._lock:
             for one, vector in vectors.items():
-                key = (kind, tenant, space.fingerprint, one)
+                key = (kind, tenant, fingerprint, one)
                 if key in self._kept:
                     self._forget(key)
                 size = vector.nbytes + OVERHEAD

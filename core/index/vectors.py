@@ -40,11 +40,12 @@ def embed_all(embedder: Embedder, texts: Mapping[str, str], learned: LearnedLimi
     endpoint, named = embedder.space.fingerprint, embedder.limits
     # A stack, the first request on top. Ever smaller parts of it are tried while items are refused: at most
     # 2·n requests for n bad items.
-    pending = [_Part(pack) for pack in packs(texts, learned.of(endpoint, named))][::-1]
+    packed_for = learned.of(endpoint, named)
+    pending = [_Part(pack) for pack in packs(texts, packed_for)][::-1]
     while pending and result.problem is None:
         part = pending.pop()
         limits = learned.of(endpoint, named)
-        if len(part.texts) > 1 and not size_of(part.texts).fits(limits):
+        if limits != packed_for and len(part.texts) > 1 and not size_of(part.texts).fits(limits):
             pending.extend([_Part(pack) for pack in packs(part.texts, limits)][::-1])
             continue
         result.requests += 1

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from core.model.tokens import length_within
@@ -37,8 +38,7 @@ class EmbeddingSpace:
     @property
     def fingerprint(self) -> str:
         """Name of the space: 32 hex digits, equal exactly when every field is equal."""
-        canonical = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-        return hashlib.blake2b(canonical.encode(), digest_size=FINGERPRINT_BYTES).hexdigest()
+        return _fingerprint(self)
 
     def document_text(self, title: str | None, content: str) -> str:
         """The text a provider is given for a memory; what `text_hash` is taken over."""
@@ -66,10 +66,17 @@ class EmbeddingSpace:
         return cut if self.max_tokens is None else cut[: length_within(cut, self.max_tokens)]
 
 
+@lru_cache(maxsize=1024)
+def _fingerprint(space: EmbeddingSpace) -> str:
+    # Kept: it is asked for with every batch and every query.
+    canonical = json.dumps(space.as_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.blake2b(canonical.encode(), digest_size=FINGERPRINT_BYTES).hexdigest()
+
+
 def text_hash(text: str, key: bytes) -> str:
     """Keyed hash of an embedded text, 32 hex digits.
 
     Keyed (HMAC-SHA256, RFC 2104, cut to 128 bits), so that whoever reads an index cannot test it
     against guessed texts.
     """
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]
+    return hmac.digest(key, text.encode(), "sha256").hex()[:32]

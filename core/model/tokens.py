@@ -11,8 +11,10 @@ BYTES_A_TOKEN = 4
 
 def estimated_tokens(text: str) -> int:
     """An estimate, at least 1."""
+    if text.isascii():
+        return max(1, -(-len(text) // BYTES_A_TOKEN))
     size = len(text.encode(errors="replace"))
-    beyond_ascii = 0 if text.isascii() else sum(character > "\x7f" for character in text)
+    beyond_ascii = len(text) - len(text.encode("ascii", errors="ignore"))
     return max(1, -(-size // BYTES_A_TOKEN), beyond_ascii)
 
 

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 
 from core.errors import Misconfigured
 from core.model.memory import Draft, Memory, Sealed, Source, Stored, embedding_id
-from core.record.database import Row, Session
+from core.record.database import Row, Session, tuples
 from core.record.keywords import put_terms
 from core.record.queries import query
 
@@ -130,15 +130,14 @@ def fetch_to_index(session: Session, tenant: str, ids: Sequence[str]) -> tuple[d
 
 def standings(session: Session, tenant: str, ids: Sequence[str]) -> dict[str, Standing]:
     """Version and indexed-or-not of the memories whose row is there, tombstones included."""
-    rows = session.execute(query("memory_versions"), {"tenant": tenant, "ids": list(ids)}).fetchall()
-    return {row["id"]: Standing(int(row["version"]), row["indexed"]) for row in rows}
+    rows = tuples(session, "memory_versions", {"tenant": tenant, "ids": list(ids)})
+    return {memory_id: Standing(version, indexed) for memory_id, version, indexed in rows}
 
 
 def wanted_points(session: Session, tenant: str, after: uuid.UUID, limit: int) -> list[tuple[uuid.UUID, str, int]]:
     """Point, id and version of what an index should hold, in the order of points, behind `after`."""
     values = {"tenant": tenant, "after": after, "limit": limit}
-    rows = session.execute(query("memory_stamps"), values).fetchall()
-    return [(row["embedding_id"], row["id"], int(row["version"])) for row in rows]
+    return [(point, memory_id, version) for point, memory_id, version in tuples(session, "memory_stamps", values)]
 
 
 def standings_of_points(
@@ -146,12 +145,8 @@ def standings_of_points(
 ) -> dict[uuid.UUID, PointStanding]:
     """What the record says of points in one generation, tombstones included; a point of no row is left out."""
     values = {"tenant": tenant, "generation": generation, "points": list(points)}
-    rows = session.execute(query("memory_standing_of_points"), values).fetchall()
-    return {
-        row["point"]: PointStanding(row["id"], int(row["version"]), row["indexed"], row["waits"], row["aside"])
-        for row in rows
-        if row["id"] is not None
-    }
+    rows = tuples(session, "memory_standing_of_points", values)
+    return {point: PointStanding(memory_id, *rest) for point, memory_id, *rest in rows if memory_id is not None}
 
 
 def lock(session: Session, tenant: str, memory_id: str) -> Memory | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from core.model.outbox import Backlog, Claim, Entry, Lane, SetAside
-from core.record.database import Database, Session
+from core.record.database import Database, Session, tuples
 from core.record.generations import generation_of
 from core.record.queries import query
 
@@ -44,18 +44,17 @@ class Outbox:
                 "limit": limit,
                 "lease": self._lease,
             }
-            rows = session.execute(query("outbox_claim"), values).fetchall()
-        entries = tuple(Entry(row["memory_id"], row["seq"], row["attempts"]) for row in rows)
+            entries = tuple(Entry(*row) for row in tuples(session, "outbox_claim", values))
         return Claim(owner, generation, entries)
 
     def renew(self, session: Session, claim: Claim, ids: Sequence[str]) -> set[str]:
         """Which of `ids` are still leased to the claim's owner; those are leased anew from now."""
         values = {**_of(claim, ids), "lease": self._lease}
-        return {row["memory_id"] for row in session.execute(query("outbox_renew"), values).fetchall()}
+        return {memory_id for (memory_id,) in tuples(session, "outbox_renew", values)}
 
     def finish(self, session: Session, claim: Claim, ids: Sequence[str]) -> set[str]:
         """Remove entries that are done and unchanged since the claim; returns those removed."""
-        return {row["memory_id"] for row in session.execute(query("outbox_finish"), _of(claim, ids)).fetchall()}
+        return {memory_id for (memory_id,) in tuples(session, "outbox_finish", _of(claim, ids))}
 
     def release(self, claim: Claim, ids: Sequence[str], wait: timedelta, *, failed: bool, done: bool = False) -> None:
         """Give entries back. After a failure the wait doubles each time, up to 64 times `wait`, with jitter.
