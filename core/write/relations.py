@@ -77,6 +77,8 @@ class GraphWriter:
 
 def relations(value: object, where: str, cleaner: Cleaner) -> tuple[Relation, ...]:
     """At most MAX_RELATIONS relations, each between two entities."""
+    if value == ():
+        return ()  # almost every memory
     return tuple(_relation(item, f"{where}[{number}]", cleaner) for number, item in enumerate(_listed(value, where)))
 
 

@@ -117,7 +117,7 @@ def test_json_holds_scores_with_their_parts_passages_and_legs() -> None:
 
 def test_explain_shows_what_each_score_is_made_of_as_a_table() -> None:
     table = [line.split() for line in run("did Ana go to the lake in May?", "--explain").stdout.splitlines()]
-    names = ["id", "score", "vector", "keyword", "decay", "neighbours", "session", "speaker", "scale"]
+    names = ["id", "score", "vector", "keyword", "decay", "neighbours", "session", "speaker", "scale", "graph"]
     assert names in table
     rows = {
         row[0]: dict(zip(names[1:], map(float, row[1:]), strict=True))
