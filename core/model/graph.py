@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal
 
 from core.model.terms import fold_text
@@ -112,6 +113,7 @@ class Reach:
     direction: Direction = "any"
 
 
+@lru_cache(maxsize=1 << 16)
 def fold_name(name: str) -> str:
     """What makes names one: without case, accents and width, and with one blank where words are parted.
 

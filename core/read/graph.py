@@ -50,7 +50,7 @@ class GraphReader:
     def neighbours(self, tenant: str, name: str, reach: Reach) -> list[Neighbour]:
         """Entities within reach, the nearest first and of those the most strongly linked; each once.
 
-        Of an entity with very many relations some 500 in each direction are followed. Raises NotFound.
+        Of an entity that very many memories relate, not all is followed: see `core.record.graph`. Raises NotFound.
         """
         _checked(reach, MOST_NEIGHBOURS)
         with self._database.tenant(tenant) as session:

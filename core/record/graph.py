@@ -11,8 +11,9 @@ from core.model.memory import Draft
 from core.record.database import Row, Session
 from core.record.queries import query
 
-# Of an entity with more living relations in one direction, the others are not followed.
-MOST_FOLLOWED = 500
+# So many rows of an entity's relations are followed in each direction: of the one asked for, of others near it, and of
+# those on the way to another.
+MOST_OF_FIRST, MOST_FOLLOWED, MOST_ON_THE_WAY = 10_000, 500, 2_000
 # How many entities a search for paths looks at from its end, and how many paths grow at once.
 BALL = 2000
 OPEN_PATHS = 500
@@ -158,14 +159,15 @@ def page(session: Session, tenant: str, kind: str | None, after: str, limit: int
 
 def neighbours(session: Session, tenant: str, entity: uuid.UUID, reach: Reach) -> list[Reached]:
     """Entities within reach, the nearest first."""
-    values = {"tenant": tenant, "entity": entity, "depth": reach.depth, **_reach(reach)}
+    bounds = {"depth": reach.depth, "first": MOST_OF_FIRST, "most": MOST_FOLLOWED}
+    values = {"tenant": tenant, "entity": entity, **bounds, **_reach(reach)}
     rows = session.execute(query("graph_neighbours"), values).fetchall()
     return [Reached(_entity(row), int(row["distance"]), row["via"]) for row in rows]
 
 
 def paths(session: Session, tenant: str, begin: uuid.UUID, end: uuid.UUID, reach: Reach) -> list[tuple[uuid.UUID, ...]]:
     """Paths within reach as entities in a row, the shortest first."""
-    bounds = {"depth": reach.depth, "ball": BALL, "open": OPEN_PATHS}
+    bounds = {"depth": reach.depth, "ball": BALL, "open": OPEN_PATHS, "most": MOST_ON_THE_WAY}
     values = {"tenant": tenant, "begin": begin, "end": end, **bounds, **_reach(reach)}
     rows = session.execute(query("graph_paths"), values).fetchall()
     return [
@@ -246,7 +248,6 @@ def _reach(reach: Reach) -> dict[str, object]:
         "types": None if reach.types is None else list(reach.types),
         "outward": reach.direction != "in",
         "inward": reach.direction != "out",
-        "most": MOST_FOLLOWED,
     }
 
 

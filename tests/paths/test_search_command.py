@@ -122,7 +122,7 @@ def test_explain_shows_what_each_score_is_made_of_as_a_table() -> None:
     rows = {
         row[0]: dict(zip(names[1:], map(float, row[1:]), strict=True))
         for row in table
-        if len(row) == 9 and row[0] in EVERY
+        if len(row) == 10 and row[0] in EVERY
     }
     assert rows["s1"]["neighbours"] > 0
     assert rows["alone"]["neighbours"] == 0

@@ -38,7 +38,7 @@ def full(request: pytest.FixtureRequest, writer: Writer, admin: Admin) -> None:
         admin.execute(f"ANALYZE {table}".encode())
 
 
-REACH: dict[str, Any] = {"limit": 50, "types": None, "outward": True, "inward": True, "most": 500}
+REACH: dict[str, Any] = {"limit": 50, "types": None, "outward": True, "inward": True, "most": 500, "first": 10_000}
 IDS = [f"m{n:04}" for n in range(0, 320, 10)]
 
 

@@ -88,15 +88,15 @@ CREATE FUNCTION graph_prune(of_tenant text, ids uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
     WITH bare AS MATERIALIZED (
-        SELECT DISTINCT i.id
-        FROM unnest(ids) AS i (id)
-        JOIN entity e ON e.tenant = of_tenant AND e.id = i.id AND NOT e.stated
-        WHERE NOT EXISTS (SELECT FROM relation r WHERE r.tenant = of_tenant AND r.source = i.id)
-          AND NOT EXISTS (SELECT FROM relation r WHERE r.tenant = of_tenant AND r.target = i.id)
+        SELECT i.id
+        FROM (SELECT DISTINCT u.id FROM unnest(ids) AS u (id)) AS i
+        WHERE NOT (SELECT e.stated FROM entity e WHERE e.tenant = of_tenant AND e.id = i.id LIMIT 1)
+          AND (SELECT true FROM relation r WHERE r.tenant = of_tenant AND r.source = i.id LIMIT 1) IS NULL
+          AND (SELECT true FROM relation r WHERE r.tenant = of_tenant AND r.target = i.id LIMIT 1) IS NULL
     ), names AS (
-        DELETE FROM entity_name n USING bare WHERE n.tenant = of_tenant AND n.entity = bare.id
+        DELETE FROM entity_name WHERE tenant = of_tenant AND entity = ANY (ARRAY(SELECT id FROM bare))
     )
-    DELETE FROM entity e USING bare WHERE e.tenant = of_tenant AND e.id = bare.id;
+    DELETE FROM entity WHERE tenant = of_tenant AND id = ANY (ARRAY(SELECT id FROM bare));
 END
 $$;
 
@@ -112,6 +112,7 @@ LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_mergejoin = off AS
 DECLARE
     most CONSTANT double precision := 1e9;
     drops boolean;
+    found uuid[];
     asked relation[];
     lost uuid[];
 BEGIN
@@ -126,51 +127,67 @@ BEGIN
     ELSE
         PERFORM pg_advisory_xact_lock_shared(graph_lock(of_tenant));
     END IF;
+    -- One look-up a name and a row, whatever the statistics say: in a bulk write they are always stale.
     INSERT INTO entity_name (tenant, folded, entity, name)
     SELECT of_tenant, g.folded, md5(length(of_tenant) || ':' || of_tenant || g.folded)::uuid, g.name
     FROM unnest(keys, names) AS g (folded, name)
-    WHERE NOT EXISTS (SELECT FROM entity_name n WHERE n.tenant = of_tenant AND n.folded = g.folded)
+    LEFT JOIN LATERAL (
+        SELECT n.entity FROM entity_name n WHERE n.tenant = of_tenant AND n.folded = g.folded LIMIT 1) AS known ON true
+    WHERE known.entity IS NULL
     ORDER BY g.folded
     ON CONFLICT DO NOTHING;
+    SELECT coalesce(array_agg(known.entity ORDER BY g.number), '{}') INTO found
+    FROM unnest(keys) WITH ORDINALITY AS g (folded, number)
+    CROSS JOIN LATERAL (
+        SELECT n.entity FROM entity_name n WHERE n.tenant = of_tenant AND n.folded = g.folded LIMIT 1) AS known;
     -- A type, once known, is changed by hand alone.
     INSERT INTO entity AS e (tenant, id, folded, name, type, stated)
-    SELECT DISTINCT ON (n.entity) of_tenant, n.entity, n.folded, n.name, g.type, g.firm
-    FROM unnest(keys, types, firm) AS g (folded, type, firm)
-    JOIN entity_name n ON n.tenant = of_tenant AND n.folded = g.folded
-    LEFT JOIN entity o ON o.tenant = of_tenant AND o.id = n.entity
+    SELECT DISTINCT ON (g.entity) of_tenant, g.entity, g.folded, g.name, g.type, g.firm
+    FROM unnest(found, keys, names, types, firm) AS g (entity, folded, name, type, firm)
+    LEFT JOIN LATERAL (
+        SELECT k.id, k.type, k.stated FROM entity k WHERE k.tenant = of_tenant AND k.id = g.entity LIMIT 1) AS o ON true
     WHERE o.id IS NULL OR (g.firm AND NOT o.stated)
        OR (g.type IS DISTINCT FROM o.type AND g.type IS NOT NULL AND (by_hand OR o.type IS NULL))
-    ORDER BY n.entity, g.firm DESC, g.type NULLS LAST
+    ORDER BY g.entity, g.firm DESC, g.type NULLS LAST
     ON CONFLICT (tenant, id) DO UPDATE
     SET type = CASE WHEN by_hand THEN coalesce(excluded.type, e.type) ELSE coalesce(e.type, excluded.type) END,
         stated = e.stated OR excluded.stated;
     SELECT array_agg(ROW(of_tenant, a.source, a.target, a.kind, a.supporter, a.weight, with_write)::relation)
     INTO asked
     FROM (
-        SELECT s.entity AS source, t.entity AS target, r.kind, r.supporter, least(sum(r.weight), most) AS weight
+        SELECT found[r.source] AS source, found[r.target] AS target, r.kind, r.supporter,
+               least(sum(r.weight), most) AS weight
         FROM unnest(froms, kinds, tos, weights, supporters) AS r (source, kind, target, weight, supporter)
-        JOIN entity_name s ON s.tenant = of_tenant AND s.folded = keys[r.source]
-        JOIN entity_name t ON t.tenant = of_tenant AND t.folded = keys[r.target]
-        WHERE s.entity <> t.entity
-        GROUP BY s.entity, t.entity, r.kind, r.supporter
+        WHERE found[r.source] <> found[r.target]
+        GROUP BY found[r.source], found[r.target], r.kind, r.supporter
     ) AS a;
     IF drops THEN
-        WITH gone AS (
-            DELETE FROM relation r
-            WHERE r.tenant = of_tenant AND r.memory_id = ANY (replaced || restated)
-              AND (r.told OR r.memory_id = ANY (replaced))
-              AND NOT EXISTS (
-                  SELECT FROM unnest(asked) AS a
-                  WHERE (a.source, a.target, a.type, a.memory_id) = (r.source, r.target, r.type, r.memory_id))
-            RETURNING r.source, r.target
+        WITH doomed AS MATERIALIZED (
+            SELECT o.place
+            FROM unnest(replaced || restated) WITH ORDINALITY AS w (memory, number)
+            CROSS JOIN LATERAL (
+                SELECT r.ctid AS place, r.source, r.target, r.type FROM relation r
+                WHERE r.tenant = of_tenant AND r.memory_id = w.memory
+                  AND (r.told OR w.number <= cardinality(replaced))
+                OFFSET 0) AS o
+            WHERE NOT EXISTS (
+                SELECT FROM unnest(asked) AS a
+                WHERE (a.source, a.target, a.type, a.memory_id) = (o.source, o.target, o.type, w.memory))
+        ), gone AS (
+            -- By their places, which nobody changes while the lock is held; a tenant's rows stand in one partition.
+            DELETE FROM relation WHERE tenant = of_tenant AND ctid = ANY (ARRAY(SELECT place FROM doomed))
+            RETURNING source, target
         )
-        SELECT array_agg(DISTINCT v.entity) INTO lost FROM gone CROSS JOIN LATERAL (VALUES (source), (target)) AS v (entity);
+        SELECT array_agg(gone.source) || array_agg(gone.target) INTO lost FROM gone;
     END IF;
     INSERT INTO relation AS r
     SELECT a.tenant, a.source, a.target, a.type, a.memory_id, a.weight, a.told OR coalesce(o.told, false)
     FROM unnest(asked) AS a
-    LEFT JOIN relation o ON o.tenant = of_tenant AND o.source = a.source AND o.target = a.target AND o.type = a.type
-                        AND o.memory_id = a.memory_id
+    LEFT JOIN LATERAL (
+        SELECT k.weight, k.told FROM relation k
+        WHERE k.tenant = of_tenant AND k.source = a.source AND k.target = a.target AND k.type = a.type
+          AND k.memory_id = a.memory_id
+        LIMIT 1) AS o ON true
     WHERE o.weight IS DISTINCT FROM a.weight OR (a.told AND NOT o.told)
     ORDER BY a.source, a.target, a.type, a.memory_id
     ON CONFLICT (tenant, source, target, type, memory_id) DO UPDATE
@@ -197,11 +214,11 @@ BEGIN
     PERFORM pg_advisory_xact_lock(graph_lock(of_tenant));
     WITH dead AS MATERIALIZED (
         SELECT i.id FROM unnest(ids) AS i (id)
-        WHERE i.id <> '' AND NOT EXISTS (
-            SELECT FROM memory m WHERE m.tenant = of_tenant AND m.id = i.id AND m.deleted_at IS NULL)
+        WHERE i.id <> '' AND (
+            SELECT true FROM memory m WHERE m.tenant = of_tenant AND m.id = i.id AND m.deleted_at IS NULL LIMIT 1) IS NULL
     ), gone AS (
-        DELETE FROM relation r USING dead WHERE r.tenant = of_tenant AND r.memory_id = dead.id
-        RETURNING r.source, r.target
+        DELETE FROM relation WHERE tenant = of_tenant AND memory_id = ANY (ARRAY(SELECT id FROM dead))
+        RETURNING source, target
     )
     SELECT count(*), array_agg(gone.source) || array_agg(gone.target) INTO forgotten, lost FROM gone;
     PERFORM graph_prune(of_tenant, lost);
@@ -220,8 +237,8 @@ BEGIN
     WITH asked AS MATERIALIZED (
         SELECT DISTINCT s.entity AS source, t.entity AS target, g.kind
         FROM unnest(froms, kinds, tos) AS g (source, kind, target)
-        JOIN entity_name s ON s.tenant = of_tenant AND s.folded = g.source
-        JOIN entity_name t ON t.tenant = of_tenant AND t.folded = g.target
+        CROSS JOIN LATERAL (SELECT entity FROM entity_name WHERE tenant = of_tenant AND folded = g.source LIMIT 1) AS s
+        CROSS JOIN LATERAL (SELECT entity FROM entity_name WHERE tenant = of_tenant AND folded = g.target LIMIT 1) AS t
     ), gone AS (
         DELETE FROM relation r USING asked a
         WHERE r.tenant = of_tenant AND r.source = a.source AND r.target = a.target AND r.type = a.kind

@@ -1,14 +1,13 @@
 -- as: app
--- Of a tenant's graph everything that no living memory supports.
+-- Of a tenant's graph a batch of what no living memory supports: rows by their places, which nobody changes meanwhile
+-- (graph_hold); a tenant's rows stand in one partition.
 WITH dead AS MATERIALIZED (
-    SELECT r.source, r.target, r.type, r.memory_id FROM relation r
+    SELECT r.ctid AS place FROM relation r
     WHERE r.tenant = %(tenant)s
-      AND NOT EXISTS (SELECT FROM memory m
-                      WHERE m.tenant = %(tenant)s AND m.id = r.memory_id AND m.deleted_at IS NULL)
+      AND (SELECT true FROM memory WHERE tenant = %(tenant)s AND id = r.memory_id AND deleted_at IS NULL LIMIT 1) IS NULL
     LIMIT %(limit)s
 ), gone AS (
-    DELETE FROM relation r USING dead d
-    WHERE r.tenant = %(tenant)s AND (r.source, r.target, r.type, r.memory_id) = (d.source, d.target, d.type, d.memory_id)
-    RETURNING r.source
+    DELETE FROM relation WHERE tenant = %(tenant)s AND ctid = ANY (ARRAY(SELECT place FROM dead))
+    RETURNING source
 )
 SELECT count(*) AS gone FROM gone;

@@ -3,12 +3,12 @@
 WITH bare AS MATERIALIZED (
     SELECT e.id FROM entity e
     WHERE e.tenant = %(tenant)s
-      AND NOT EXISTS (SELECT FROM relation r WHERE r.tenant = %(tenant)s AND r.source = e.id)
-      AND NOT EXISTS (SELECT FROM relation r WHERE r.tenant = %(tenant)s AND r.target = e.id)
+      AND (SELECT true FROM relation WHERE tenant = %(tenant)s AND source = e.id LIMIT 1) IS NULL
+      AND (SELECT true FROM relation WHERE tenant = %(tenant)s AND target = e.id LIMIT 1) IS NULL
     LIMIT %(limit)s
 ), names AS (
-    DELETE FROM entity_name n USING bare WHERE n.tenant = %(tenant)s AND n.entity = bare.id
+    DELETE FROM entity_name WHERE tenant = %(tenant)s AND entity = ANY (ARRAY(SELECT id FROM bare))
 ), gone AS (
-    DELETE FROM entity e USING bare WHERE e.tenant = %(tenant)s AND e.id = bare.id RETURNING e.id
+    DELETE FROM entity WHERE tenant = %(tenant)s AND id = ANY (ARRAY(SELECT id FROM bare)) RETURNING id
 )
 SELECT count(*) AS gone FROM gone;

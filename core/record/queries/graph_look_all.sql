@@ -2,9 +2,9 @@
 -- What a tenant's graph holds that no living memory supports.
 SELECT (SELECT count(*) FROM relation r
         WHERE r.tenant = %(tenant)s
-          AND NOT EXISTS (SELECT FROM memory m
-                          WHERE m.tenant = %(tenant)s AND m.id = r.memory_id AND m.deleted_at IS NULL))
+          AND (SELECT true FROM memory
+               WHERE tenant = %(tenant)s AND id = r.memory_id AND deleted_at IS NULL LIMIT 1) IS NULL)
      + (SELECT count(*) FROM entity e
         WHERE e.tenant = %(tenant)s
-          AND NOT EXISTS (SELECT FROM relation r WHERE r.tenant = %(tenant)s AND r.source = e.id)
-          AND NOT EXISTS (SELECT FROM relation r WHERE r.tenant = %(tenant)s AND r.target = e.id)) AS held;
+          AND (SELECT true FROM relation WHERE tenant = %(tenant)s AND source = e.id LIMIT 1) IS NULL
+          AND (SELECT true FROM relation WHERE tenant = %(tenant)s AND target = e.id LIMIT 1) IS NULL) AS held;

@@ -15,8 +15,9 @@ WITH RECURSIVE walk (distance, frontier, vias, seen) AS (
             FROM (
                 SELECT f.entity AS via, edge.other, sum(edge.weight) AS weight
                 FROM unnest(walk.frontier) AS f (entity)
-                CROSS JOIN LATERAL graph_edges(%(tenant)s, f.entity, %(types)s::text[], %(outward)s, %(inward)s,
-                                               %(most)s) AS edge
+                CROSS JOIN LATERAL graph_edges(
+                    %(tenant)s, f.entity, %(types)s::text[], %(outward)s, %(inward)s,
+                    CASE WHEN walk.distance = 0 THEN %(first)s::integer ELSE %(most)s::integer END) AS edge
                 WHERE edge.other <> ALL (walk.seen)
                 GROUP BY f.entity, edge.other
             ) AS near
