@@ -11,6 +11,7 @@ import pytest
 from core.assembly import open_engine
 from core.engine import Engine
 from core.model.graph import Relation
+from core.model.memory import Draft
 from core.settings import load_settings
 
 
@@ -90,6 +91,16 @@ def test_the_same_notes_in_another_scope_support_the_same_relations_too(engine: 
     bring(engine, notes)
     list(engine.import_notes("t", notes, "other"))
     assert engine.graph.neighbours("t", "#maths")[0].link.memories == 2
+
+
+def test_what_a_working_memory_promotes_keeps_its_relations(database_url: str, tmp_path: Path, valkey_url: str) -> None:
+    chosen = load_settings(home=tmp_path / "home", postgres_url=database_url, redis_url=valkey_url)
+    with open_engine(chosen) as engine:
+        draft = Draft(content="x", relations=[Relation(source="Ada", target="Byron", type="child of", weight=2.5)])
+        engine.working.append("t", "run", [draft])
+        engine.working.promote("t", "run")
+        assert near(engine, "ada") == {"Byron": "child of"}
+        assert engine.graph.neighbours("t", "ada")[0].link.weight == 2.5
 
 
 def test_lines_carry_relations_and_a_wrong_one_costs_its_own_line_only(engine: Engine, tmp_path: Path) -> None:

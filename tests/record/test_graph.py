@@ -316,6 +316,34 @@ def test_two_merges_at_once_the_one_into_the_other_leave_one_entity(graph: Graph
     assert admin.execute("SELECT FROM entity e WHERE name ~ '^[AB]'").rowcount == 5
 
 
+def test_writers_that_name_the_same_in_another_order_do_not_block_each_other(
+    graph: Graph, writer: Writer, database: Database
+) -> None:
+    """Else two of them would wait for each other in a circle, and one would fail."""
+    problems: list[BaseException] = []
+    gate = threading.Barrier(4)
+
+    def run(number: int) -> None:
+        order = range(60) if number % 2 else range(59, -1, -1)
+        given = [to(f"n{n}", f"n{(n + 7) % 60}") for n in order]
+        gate.wait()
+        try:
+            for round_ in range(4):
+                drafts = [Draft(id=f"w{number}-{k}", content=f"{round_}", relations=given[k::3]) for k in range(3)]
+                list(writer.write_many("a", drafts))
+                graph.put("a", [Named(name=one.target) for one in given[:9]], given[:9])
+        except BaseException as problem:  # noqa: BLE001  told below
+            problems.append(problem)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert weight(graph, "n3", "n10") >= 4
+
+
 def test_a_merge_waits_for_a_write_and_gives_up_in_time(
     graph: Graph, writer: Writer, hasty: Database, database: Database
 ) -> None:
