@@ -168,6 +168,9 @@ class Settings(BaseSettings):
     search_notes: float | None = Field(
         None, ge=0, le=10, description="What part of neighbours and session counts in notes"
     )
+    search_graph: float | None = Field(
+        None, ge=0, le=10, description="Lent to what speaks of the same entities as the best hits; unset: off"
+    )
     search_deadline: Span = Field(timedelta(seconds=10), gt=timedelta(0), description="For both legs of a search")
     search_threads: int = Field(8, ge=2, le=128, description="Legs of searches under way at once in one process")
     search_queries_kept: Span = Field(

@@ -23,6 +23,7 @@ from deployments import (
     commands_demo,
     commands_doctor,
     commands_generations,
+    commands_graph,
     commands_home,
     commands_import,
     commands_lifecycle,
@@ -127,6 +128,10 @@ run_app = typer.Typer(
     help="Run a flow here: embed, batch-lane, archive, reap, rotate, relay, quality, or nightly (the chores in turn).",
 )
 batch_app = typer.Typer(no_args_is_help=True, help="Jobs of the provider's batch API: list, cancel.")
+graph_app = typer.Typer(
+    no_args_is_help=True,
+    help="What memories say of whom: show, list, path, support, put, withdraw, merge.",
+)
 aside_app = typer.Typer(no_args_is_help=True, help="Index work that was taken out of the queue: list, retry, drop.")
 
 app.command("init")(commands_home.init)
@@ -174,6 +179,14 @@ app.add_typer(aside_app, name="set-aside")
 aside_app.command("list")(commands_set_aside.list_set_aside)
 aside_app.command("retry")(commands_set_aside.retry)
 aside_app.command("drop")(commands_set_aside.drop)
+app.add_typer(graph_app, name="graph")
+graph_app.command("show")(commands_graph.show)
+graph_app.command("list")(commands_graph.list_entities)
+graph_app.command("path")(commands_graph.path)
+graph_app.command("support")(commands_graph.support)
+graph_app.command("put")(commands_graph.put)
+graph_app.command("withdraw")(commands_graph.withdraw)
+graph_app.command("merge")(commands_graph.merge)
 app.command("tend")(commands_serve.tend)
 app.command("serve")(commands_serve.serve)
 app.command("deploy")(commands_serve.deploy)

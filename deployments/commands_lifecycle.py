@@ -183,7 +183,7 @@ def run_reap(tenants: options.SomeTenants = None, as_json: options.AsJson = Fals
 
         return reap(tenants=_named(tenants), return_state=True)
 
-    columns = ["expired", "purged", "waiting", "versions", "events", "tombstones", "objects"]
+    columns = ["expired", "purged", "waiting", "versions", "events", "tombstones", "relations", "objects"]
     _run(flow, columns, tenants, as_json=as_json)
 
 

@@ -251,7 +251,7 @@ def show_answer(answer: Answer) -> None:
 
 def explain_answer(answer: Answer) -> None:
     """What each score is made of, and how the legs fared, as tables."""
-    names = ("vector", "keyword", "decay", "neighbours", "session", "speaker", "scale")
+    names = ("vector", "keyword", "decay", "neighbours", "session", "speaker", "scale", "graph")
     rows = [
         (one.memory.id, f"{one.score:.3f}", *(f"{getattr(one.parts, name):.3f}" for name in names))
         for one in answer.found

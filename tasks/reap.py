@@ -41,7 +41,7 @@ def reap_batches(portion: Portion, batches: int) -> Report:
         work = replace(engine.lifecycle.reap_work(), check=check_not_stopping)
         done = summed(Report(tenant=portion.tenant, next=portion), batches, partial(step, work))
         get_run_logger().info(
-            "%s: %d expired, %d purged, %d waiting, %d versions, %d events, %d tombstones, %d objects %s",
+            "%s: %d expired, %d purged, %d waiting, %d versions, %d events, %d tombstones, %d relations, %d objects %s",
             portion.tenant,
             done.expired,
             done.purged,
@@ -49,6 +49,7 @@ def reap_batches(portion: Portion, batches: int) -> Report:
             done.versions,
             done.events,
             done.tombstones,
+            done.relations,
             done.objects,
             f"(postponed: {done.postponed})" if done.postponed else "",
         )

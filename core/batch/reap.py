@@ -1,8 +1,9 @@
 """The reap chore: what is at its end is deleted; what was deleted is purged from every store, the row last of all.
 
-Four phases, each in bounded steps: `expire` (deleted for every reader at once), `purge` (points in every generation,
-objects, cache; then the row, which leaves a tombstone), `trim` (old versions, events and tombstones, each by a
-retention of its own), `sweep` (objects no record points at).
+Five phases, each in bounded steps: `expire` (deleted for every reader at once), `graph` (relations that only deleted
+memories support, and entities that nothing names any more), `purge` (points in every generation, objects, cache; then
+the row, which leaves a tombstone), `trim` (old versions, events and tombstones, each by a retention of its own),
+`sweep` (objects no record points at).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from core.index.points_removal import remove_points
 from core.model.names import index_group, parse_archive_key
 from core.model.policy import Policies
 from core.ports import BlobStore, Cache, Locks, VectorIndex
-from core.record import archives, reaping
+from core.record import archives, graph, reaping
 from core.record.contents import CONTENT_KEPT, cache_key
 from core.record.database import Database
 from core.record.fences import LockName, fenced
@@ -34,6 +35,7 @@ class Phase(StrEnum):
     """What a step does; in this order."""
 
     EXPIRE = "expire"
+    GRAPH = "graph"
     PURGE = "purge"
     TRIM = "trim"
     SWEEP = "sweep"
@@ -65,17 +67,19 @@ class Report:
     events: int = 0
     tombstones: int = 0
     objects: int = 0
+    relations: int = 0
     postponed: str | None = None
     next: Portion | None = None
 
     @property
     def worked(self) -> int:
         """Rows and objects that went."""
-        return self.expired + self.purged + self.versions + self.events + self.tombstones + self.objects
+        rows = self.expired + self.purged + self.versions + self.events + self.tombstones + self.relations
+        return rows + self.objects
 
     def plus(self, other: Report) -> Report:
         """This report with another one's figures, and where that one ended."""
-        names = ("expired", "purged", "waiting", "versions", "events", "tombstones", "objects")
+        names = ("expired", "purged", "waiting", "versions", "events", "tombstones", "objects", "relations")
         return replace(other, **{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
@@ -140,8 +144,15 @@ def total(tenant: str, reports: Iterable[Report]) -> Report:
 def _expire(work: ReapWork, portion: Portion) -> Report:
     with work.database.tenant(portion.tenant) as session:
         gone = reaping.expire(session, portion.tenant, work.policies, work.batch)
-    following = portion if gone else replace(portion, phase=Phase.PURGE)
+    following = portion if gone else replace(portion, phase=Phase.GRAPH)
     return Report(tenant=portion.tenant, expired=gone, next=following)
+
+
+def _graph(work: ReapWork, portion: Portion) -> Report:
+    with work.database.tenant(portion.tenant) as session:
+        gone = graph.forget_dead(session, portion.tenant, work.batch)
+    following = portion if gone else replace(portion, phase=Phase.PURGE)
+    return Report(tenant=portion.tenant, relations=gone, next=following)
 
 
 def _purge(work: ReapWork, portion: Portion) -> Report:
@@ -162,10 +173,12 @@ def _purge(work: ReapWork, portion: Portion) -> Report:
     with work.database.tenant(tenant) as session:
         versions = {one.id: one.version for one in ready}
         purged = reaping.purge(session, tenant, versions, [place.number for place in places])
+        relations = graph.forget(session, tenant, sorted(purged))
     last = deleted[-1]
     return Report(
         tenant=tenant,
         purged=len(purged),
+        relations=relations,
         waiting=len(deleted) - len(purged),
         next=replace(portion, after=(last.deleted_at, last.id)),
     )
@@ -240,6 +253,7 @@ def _remove_marked(work: ReapWork, tenant: str, marked: Sequence[str]) -> int:
 
 _PHASES: dict[Phase, Callable[[ReapWork, Portion], Report]] = {
     Phase.EXPIRE: _expire,
+    Phase.GRAPH: _graph,
     Phase.PURGE: _purge,
     Phase.TRIM: _trim,
     Phase.SWEEP: _sweep,

@@ -14,6 +14,7 @@ from typing import Any
 from core.batch.batch_lane import BatchWork, cancel
 from core.batch.embed import EmbedWork
 from core.batch.reindex import ReindexWork, behind_of, give_up_idle
+from core.engine.graph import Graph
 from core.engine.lifecycle import Lifecycle
 from core.engine.safekeeping import Safekeeping
 from core.engine.stores import Models, Stores
@@ -115,6 +116,7 @@ class Engine:
         )
         self.safekeeping = Safekeeping(settings, stores, self._kept_vectors)
         self.lifecycle = Lifecycle(settings, stores, contents, self._writer, self.safekeeping)
+        self.graph = Graph(stores.database)
         self.watch = Watch(settings, stores, self._reader.rates)
         self._index = stores.index
         self._models = stores.models

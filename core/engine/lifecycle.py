@@ -17,7 +17,7 @@ from core.model.policy import POLICY_FIELDS, Policies, Policy, Rule
 from core.read.forecast import Forecast, forecast
 from core.record import lifecycle
 from core.record.contents import Contents
-from core.record.erasing import CachePlace, ObjectsPlace
+from core.record.erasing import CachePlace, GraphPlace, ObjectsPlace
 from core.settings import Settings
 from core.write.gate import admit_id, admit_tenant
 from core.write.restore import Restored, Restorer
@@ -114,6 +114,7 @@ class Lifecycle:
                 SnapshotsPlace(self._safekeeping.forgetter()),
                 ObjectsPlace(stores.database, stores.blobs),
                 CachePlace(stores.cache),
+                GraphPlace(stores.database),
             ),
             ledger=self._safekeeping.ledger(),
             locks=stores.locks,

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from core.model.graph import Relation
+
 Tier = Literal["warm", "cold", "archive"]
 
 DEFAULT_SCOPE = "default"
@@ -34,7 +36,8 @@ class Draft:
     An `id` makes the write idempotent: the same id again replaces the record, and the same id with
     the same values changes nothing. A naive `created_at` or `expires_at` is UTC. `importance` is
     within 0..1. `subject` names the person the memory is about, the key an erasure goes by. What is
-    `sensitive` is kept sealed under a key of its tenant, and is found by its vector alone.
+    `sensitive` is kept sealed under a key of its tenant, is found by its vector alone, and supports no `relations`.
+    Each write states all of these anew.
     """
 
     content: str
@@ -57,6 +60,7 @@ class Draft:
     expires_at: datetime | None = None
     created_at: datetime | None = None
     sensitive: bool = False
+    relations: Sequence[Relation] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

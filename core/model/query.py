@@ -75,7 +75,7 @@ class Parts:
     `cosine` and `bm25` are the legs' own scores, None where a leg did not find it; `vector` and `keyword` what they
     add to the merged score, `decay` what that is multiplied by for its age. `neighbours`, `session` and `speaker`
     are what the conversation around it adds; `scale` is what all of that is multiplied by, so that turns as a whole
-    count no more than before beside records that stand alone.
+    count no more than before beside records that stand alone. `graph` is lent by hits that speak of the same entities.
     """
 
     cosine: float | None = None
@@ -87,6 +87,7 @@ class Parts:
     session: float = 0.0
     speaker: float = 0.0
     scale: float = 1.0
+    graph: float = 0.0
 
     @property
     def merged(self) -> float:
@@ -96,7 +97,7 @@ class Parts:
     @property
     def total(self) -> float:
         """The whole score."""
-        return (self.merged + self.neighbours + self.session + self.speaker) * self.scale
+        return (self.merged + self.neighbours + self.session + self.speaker) * self.scale + self.graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

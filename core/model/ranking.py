@@ -25,7 +25,8 @@ class Ranking:
     relevance: 1 is relevance alone (off). `neighbours` is lent to what stands beside a hit, half of it to what
     stands next to that; `session` is for what stands in a session that answers as a whole, `speaker` for what
     was said by somebody the query names. `notes` is the part of `neighbours` and `session` that counts among
-    the chunks of a note, which say more by themselves than turns do. Raises Refused for what makes no sense.
+    the chunks of a note, which say more by themselves than turns do. `graph` is lent to what speaks of the same
+    entities as the best hits, and is off unless chosen. Raises Refused for what makes no sense.
     """
 
     vector: float = 0.35
@@ -43,6 +44,7 @@ class Ranking:
     session: float = 0.6
     speaker: float = 0.5
     notes: float = 0.05
+    graph: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what would rank nothing, or backwards."""
@@ -55,6 +57,7 @@ class Ranking:
             "session",
             "speaker",
             "notes",
+            "graph",
         ):
             if not 0 <= getattr(self, name) <= 10:  # NaN is not within either
                 raise Refused(f"{name} must be within 0..10", where=name)

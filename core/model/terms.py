@@ -85,10 +85,15 @@ def words_of(text: str) -> list[str]:
 @lru_cache(maxsize=1 << 16)
 def fold(word: str) -> str:
     """A word without case, width and accents, cut at MAX_TERM characters."""
-    lowered = unicodedata.normalize("NFKC", word).casefold()
+    return fold_text(word)[:MAX_TERM]
+
+
+def fold_text(text: str) -> str:
+    """A text without case, width and accents."""
+    lowered = unicodedata.normalize("NFKC", text).casefold()
     if lowered.isascii():
-        return lowered[:MAX_TERM]
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", lowered)))[:MAX_TERM]
+        return lowered
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", lowered)))
 
 
 def _tokens(

@@ -23,6 +23,7 @@ from core.read.fusion import Pool, merged, stands
 from core.read.legs import KEYWORD, VECTOR, LegHits, Legs, Question
 from core.read.passages import passages_of
 from core.read.rehydrate import Rehydrate
+from core.read.related import with_graph
 from core.read.standing import Standing, Standings
 from core.record import memories
 from core.record.candidates import Candidate, candidates, change_mark
@@ -185,10 +186,12 @@ class Search:
         if ranking.decay_half_life is not None:
             parts = {point: replace(one, decay=decayed(known[point], ranking, now)) for point, one in parts.items()}
         ranked = Ranked({point: known[point] for point in parts}, parts, wanted.limit)
-        if not ranking.looks_around or not parts:
-            return ranked
-        asked = hits[KEYWORD].asked if KEYWORD in hits else None
-        return with_conversation(session, wanted.tenant, ranked, asked, wanted.filters, ranking, wanted.text)
+        if ranking.looks_around and parts:
+            asked = hits[KEYWORD].asked if KEYWORD in hits else None
+            ranked = with_conversation(session, wanted.tenant, ranked, asked, wanted.filters, ranking, wanted.text)
+        if ranking.graph > 0 and parts:
+            ranked = with_graph(session, wanted.tenant, ranked, wanted.filters, ranking)
+        return ranked
 
     def _diverse(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -99,6 +99,18 @@ def thread_scores(
         **filter_values(filters),
     }
     return {row["thread"]: float(row["score"]) for row in session.execute(query("thread_scores"), values).fetchall()}
+
+
+def around(
+    session: Session, tenant: str, lenders: Mapping[str, float], most: Mapping[str, int]
+) -> dict[uuid.UUID, float]:
+    """What memories, by id with what each has to give, lend to those that name the same entities; not judged yet.
+
+    `most`: how many entities of a lender count (`names`), how many relations of an entity (`most`), and how many
+    memories are lent to (`limit`).
+    """
+    values = {"tenant": tenant, "ids": list(lenders), "shares": list(lenders.values()), **most}
+    return {row["point"]: float(row["share"]) for row in session.execute(query("graph_around"), values).fetchall()}
 
 
 @dataclass(frozen=True, slots=True)

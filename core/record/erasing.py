@@ -1,4 +1,4 @@
-"""The archive and the cache as places of an erasure."""
+"""The archive, the cache and the graph as places of an erasure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from core.model.erasure import Item
 from core.model.names import index_group, parse_archive_key
 from core.ports import BlobStore, Cache
-from core.record import archives
+from core.record import archives, graph
 from core.record.contents import CONTENT_KEPT, cache_key
 from core.record.database import Database
 from core.record.ledger import folder
@@ -105,6 +105,33 @@ class CachePlace:
         """How many of these contents are cached."""
         kept = {name: self._cache.get_versioned(cache_key(item.point.hex)) for name, item in memories.items()}
         return sum(one is not None and one.version <= memories[name].version for name, one in kept.items())
+
+
+class GraphPlace:
+    """Implements `Place` over the knowledge graph. What other memories support too, or a caller states, stays.
+
+    With everything that goes as well, but for what belongs to memories written meanwhile.
+    """
+
+    name = "graph"
+    at_once = False
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def remove(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> None:
+        """Remove what the memories supported and no row of theirs supports now, and the entities only they named."""
+        with self._database.tenant(tenant) as session:
+            graph.forget(session, tenant, list(memories))
+        gone = everything
+        while gone:
+            with self._database.tenant(tenant) as session:
+                gone = bool(graph.erase(session, tenant, PIECE))
+
+    def look(self, tenant: str, memories: Mapping[str, Item], *, everything: bool) -> int:
+        """How many relations rest on these memories alone, which are gone; or how much rests on none."""
+        with self._database.tenant(tenant) as session:
+            return graph.held(session, tenant, None if everything else list(memories))
 
 
 def _version(key: str) -> int:

@@ -17,6 +17,7 @@ from psycopg.types.json import Jsonb
 from core.errors import Misconfigured
 from core.model.memory import Draft, Memory, Sealed, Source, Stored, embedding_id
 from core.record.database import Row, Session, tuples
+from core.record.graph import put_written
 from core.record.keywords import put_terms
 from core.record.queries import query
 
@@ -75,14 +76,19 @@ class Keys:
     moment: datetime
 
 
-def store(session: Session, tenant: str, memory_id: str, draft: Draft) -> int | None:
-    """Write one memory under `memory_id`; its new version, or None when all of it was there already."""
+def store(session: Session, tenant: str, memory_id: str, draft: Draft, *, related: bool = True) -> int | None:
+    """Write one memory under `memory_id`; its new version, or None when all of it was there already.
+
+    With `related` it supports the draft's relations from here on; else those it supports stay as they are.
+    """
     row = session.execute(query("memory_store"), {"tenant": tenant, **_values(tenant, memory_id, draft)}).fetchone()
-    if row is None:
-        return None
-    put_terms(session, tenant, {embedding_id(tenant, memory_id): draft})
-    _forget_clear(session, tenant, {memory_id: draft})
-    return int(row["version"])
+    if row is not None:
+        put_terms(session, tenant, {embedding_id(tenant, memory_id): draft})
+        _forget_clear(session, tenant, {memory_id: draft})
+    if related:
+        changed = [] if row is None or not row["supports"] else [memory_id]
+        put_written(session, tenant, {memory_id: draft}, changed, [memory_id] if row is None else [])
+    return None if row is None else int(row["version"])
 
 
 def store_many(session: Session, tenant: str, drafts: Mapping[str, Draft]) -> dict[str, int]:
@@ -98,7 +104,10 @@ def store_many(session: Session, tenant: str, drafts: Mapping[str, Draft]) -> di
     session.execute("DROP TABLE pg_temp.incoming")
     put_terms(session, tenant, {embedding_id(tenant, row["id"]): drafts[row["id"]] for row in rows})
     _forget_clear(session, tenant, {row["id"]: drafts[row["id"]] for row in rows})
-    return {row["id"]: int(row["version"]) for row in rows}
+    versions = {row["id"]: int(row["version"]) for row in rows}
+    supporting = [row["id"] for row in rows if row["supports"]]
+    put_written(session, tenant, drafts, supporting, [name for name in drafts if name not in versions])
+    return versions
 
 
 def _forget_clear(session: Session, tenant: str, drafts: Mapping[str, Draft]) -> None:

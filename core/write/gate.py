@@ -16,6 +16,7 @@ from core.model.names import index_group
 from core.write import fields as rules
 from core.write.fields import Rule
 from core.write.json_values import json_object, path_of
+from core.write.relations import relation_of, relations
 from core.write.text import Cleaner, clean_text, has_controls, is_blank
 
 __all__ = [
@@ -51,6 +52,7 @@ _RULES: Mapping[str, Rule] = {
     "expires_at": rules.optional(rules.moment),
     "created_at": rules.optional(rules.moment),
     "sensitive": rules.flag,
+    "relations": relations,
 }
 _TIMES = ("expires_at", "created_at")
 _SOURCE_KEYS = frozenset(field.name for field in fields(Source))
@@ -58,7 +60,7 @@ _SOURCE_KEYS = frozenset(field.name for field in fields(Source))
 _MAY_BE_NONE = frozenset(
     {"subject", "project", "agent", "session", "position", "speaker", "role", "title", "source", "expires_at"}
 )
-_EMPTY: Mapping[str, Callable[[], object]] = {"tags": tuple, "labels": dict, "metadata": dict}
+_EMPTY: Mapping[str, Callable[[], object]] = {"tags": tuple, "labels": dict, "metadata": dict, "relations": tuple}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,14 @@ def admit(tenant: str, draft: Draft) -> Admitted:
         raise Refused(f"a Draft is needed, not {type(draft).__name__}")
     cleaner = Cleaner()
     values = {field: rule(getattr(draft, field), field, cleaner) for field, rule in _RULES.items()}
-    return Admitted(Draft(**values), cleaner.changed)
+    return Admitted(names_in_the_clear(Draft(**values)), cleaner.changed)
+
+
+def names_in_the_clear(draft: Draft) -> Draft:
+    """The draft. Raises Refused for one that is sensitive and has relations, whose names would tell of it."""
+    if draft.sensitive and draft.relations:
+        raise Refused("a sensitive memory supports no relations: names are kept in the clear", where="relations")
+    return draft
 
 
 def admit_changes(changes: Mapping[str, Any]) -> AdmittedChanges:
@@ -153,6 +162,8 @@ def _read(field: str, value: Any) -> Any:
         return rules.parsed_moment(value, field)
     if field == "source" and value is not None and not isinstance(value, Source):
         return _source(value)
+    if field == "relations" and isinstance(value, list | tuple):
+        return [relation_of(one, f"relations[{number}]") for number, one in enumerate(value)]
     return value
 
 

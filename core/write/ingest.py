@@ -103,12 +103,14 @@ class Ingest:
             total.files += 1
             try:
                 note = read_note(root, path)
-                drafts = drafts_of(note, self._limits, scope)
+                warnings = list(note.warnings)
+                drafts = drafts_of(note, self._limits, scope, warnings)
                 if note.path not in before:
                     drafts = [_as_moved(draft, times) for draft in drafts]
             except Refused as problem:
                 total.add_problem(path.relative_to(root).as_posix(), problem.message)
             else:
+                total.warnings.extend((note.path, warning) for warning in warnings)
                 self._keep_note(tenant, note, scope, drafts, total)
             yield total
         for path_gone in gone:
@@ -131,7 +133,6 @@ class Ingest:
         return times
 
     def _keep_note(self, tenant: str, note: Note, scope: str, drafts: list[Draft], total: Ingested) -> None:
-        total.warnings.extend((note.path, warning) for warning in note.warnings)
         for written in self._writer.write_many(tenant, drafts):
             total.count(written)
             if written.kept is Kept.REFUSED:

@@ -17,6 +17,7 @@ from core.errors import Refused
 from core.model.memory import DEFAULT_SCOPE, Draft, Source
 from core.write.chunks import Chunk, ChunkLimits, chunks_of
 from core.write.front_matter import part
+from core.write.note_relations import Said, relations_of
 from core.write.outline import LineIndex, outline_of
 from core.write.text import clean_text, has_controls, is_blank
 
@@ -175,8 +176,12 @@ def _text_of(data: bytes, where: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def drafts_of(note: Note, limits: ChunkLimits, scope: str = DEFAULT_SCOPE) -> list[Draft]:
-    """The chunks of a note as drafts of a scope, in order, each fit for the gate.
+def drafts_of(
+    note: Note, limits: ChunkLimits, scope: str = DEFAULT_SCOPE, warnings: list[str] | None = None
+) -> list[Draft]:
+    """The chunks of a note as drafts of a scope, in order, each fit for the gate, with the relations each supports.
+
+    What of these had to be left out is added to `warnings`.
 
     The id of a chunk depends on the scope, the note's path, the chunk's headings and its text alone, so
     that a chunk that only moved keeps its id, and with it its vector.
@@ -185,9 +190,12 @@ def drafts_of(note: Note, limits: ChunkLimits, scope: str = DEFAULT_SCOPE) -> li
     outline = outline_of(note.body, lines, note.unread_lines)
     title = note.title or outline.first_heading or PurePosixPath(note.path).stem
     ids = _Ids(note.key, scope)
+    chunks = list(chunks_of(note.body, outline, lines, limits))
+    said = Said(path=note.path, title=note.title, tags=note.tags, front_matter=note.front_matter)
+    related = relations_of(said, outline.links, chunks, [] if warnings is None else warnings)
     return [
-        replace(_draft(note, chunk, title, ids.of(chunk), position), scope=scope)
-        for position, chunk in enumerate(chunks_of(note.body, outline, lines, limits))
+        replace(_draft(note, chunk, title, ids.of(chunk), position), scope=scope, relations=relations)
+        for position, (chunk, relations) in enumerate(zip(chunks, related, strict=True))
     ]
 
 

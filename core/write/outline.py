@@ -1,13 +1,19 @@
-"""The outline of a Markdown text: its sections by heading, and its fenced code."""
+"""The outline of a Markdown text: its sections by heading, its fenced code, and its `[[links]]` outside of code.
+
+Code spans and escapes are markdown-it's to find; only the link itself is a rule of ours, for CommonMark has none.
+Its form is that of Obsidian: `[[Target]]`, `[[Target|shown]]`, `[[Target#heading]]`, `![[Target]]` to embed.
+"""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from core.write.text import is_blank
@@ -17,6 +23,9 @@ MAX_HEADING_CHARACTERS = 200
 # Blocks are all that is needed of a whole text; what is inside them is parsed for headings alone.
 _BLOCKS = MarkdownIt("commonmark").disable("inline")
 _INLINE = MarkdownIt("commonmark")
+# A link stands on one line; in a table the bar in it is escaped.
+_LINK = re.compile(r"(!?)\[\[([^\[\]\n|#^\\]+)(?:[#^][^\[\]\n|\\]*)?(?:\\?\|[^\[\]\n]*)?\]\]")
+_NOTE_ENDING = re.compile(r"\.(?:md|markdown)$", re.IGNORECASE)
 
 Span = tuple[int, int]
 
@@ -42,6 +51,16 @@ class LineIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class Wikilink:
+    """Where a link leads, whether it embeds that, and the offsets it stands between."""
+
+    target: str
+    embeds: bool
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A stretch of text under one heading path, as offsets: its headings, then from `body` what they head."""
 
@@ -54,10 +73,11 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The sections of a text, in order and without a gap, and the first heading in it."""
+    """The sections of a text, in order and without a gap, the first heading in it, and its `[[links]]`."""
 
     first_heading: str | None
     sections: tuple[Section, ...]
+    links: tuple[Wikilink, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +100,13 @@ def outline_of(text: str, lines: LineIndex, unread_lines: int = 0) -> Outline:
     headings = list(_headings(tokens, lines, unread_lines))
     fences = [_span(token, lines) for token in tokens if token.type == "fence"]
     first = next((heading.text for heading in headings if heading.text), None)
-    return Outline(first, tuple(_sections(text, headings, fences)))
+    links = tuple(_wikilinks(tokens, text, lines))
+    return Outline(first, tuple(_sections(text, headings, fences)), links)
+
+
+def links_in(text: str) -> list[str]:
+    """Where the links of a short text lead, such as a value of front matter."""
+    return [target for found in _LINK.finditer(text) if (target := _plain(found[2]))]
 
 
 def _headings(tokens: Sequence[Token], lines: LineIndex, unread_lines: int) -> Iterator[_Heading]:
@@ -136,3 +162,42 @@ def _stretches(text: str, headings: Sequence[_Heading]) -> Iterator[tuple[tuple[
 def _span(token: Token, lines: LineIndex) -> Span:
     first, after = token.map or (0, 0)
     return lines.offset(first), lines.offset(after)
+
+
+def _wikilinks(tokens: Sequence[Token], text: str, lines: LineIndex) -> Iterator[Wikilink]:
+    """The links in the blocks of a text, in order."""
+    at = 0
+    for token in tokens:
+        if token.type != "inline" or "[[" not in token.content or token.map is None:
+            continue
+        at = max(at, lines.offset(token.map[0]))
+        for part in _LINKS.parseInline(token.content)[0].children or ():
+            # A block's content is its lines without their indentation, and a link stands on one line.
+            start = text.find(part.content, at) if part.type == "wikilink" else -1
+            if start >= 0:
+                at = start + len(part.content)
+                yield Wikilink(part.info, part.markup == "!", start, at)
+
+
+def _plain(target: str) -> str:
+    return _NOTE_ENDING.sub("", target.strip())
+
+
+def _rule(state: StateInline, silent: bool) -> bool:
+    found = _LINK.match(state.src, state.pos, state.posMax)
+    if found is None or not _plain(found[2]):
+        return False
+    if not silent:
+        token = state.push("wikilink", "", 0)
+        token.content, token.info, token.markup = found[0], _plain(found[2]), found[1]
+    state.pos = found.end()
+    return True
+
+
+def _link_parser() -> MarkdownIt:
+    parser = MarkdownIt("zero").enable(["backticks", "escape"])
+    parser.inline.ruler.push("wikilink", _rule)
+    return parser
+
+
+_LINKS = _link_parser()

@@ -22,7 +22,7 @@ from core.record.contents import Contents
 from core.record.database import Database, Session
 from core.record.generations import live_generation, register_first
 from core.write.asked import admit_filters
-from core.write.gate import admit, admit_changes, admit_id, admit_tenant
+from core.write.gate import admit, admit_changes, admit_id, admit_tenant, names_in_the_clear
 
 # A bulk write commits in pieces of this many: a registration waits for one piece at the most.
 PIECE = 2000
@@ -88,18 +88,21 @@ class Writer:
     def update(self, tenant: str, memory_id: str, changes: Mapping[str, Any], expected_version: int) -> Written:
         """Change some fields of a memory that is still at `expected_version`; None clears an optional field.
 
+        Without another `content` or `relations` it supports what it did; relations alone raise no version.
         Raises Conflict (with `current`) when it is at another version, NotFound when it is deleted or
         never was, Refused for values that break a rule.
         """
         tenant, memory_id = admit_tenant(tenant), admit_id(memory_id)
         admitted = admit_changes(changes)
         whole = self._whole(tenant, memory_id, expected_version)
-        changed = replace(_draft_of(whole), **admitted.changes)
+        changed = names_in_the_clear(replace(_draft_of(whole), **admitted.changes))
+        # What a memory supports is said of its text: of another text only what is stated with it holds.
+        related = changed.sensitive or changed.content != whole.content or "relations" in admitted.changes
         sealed = self._sealed(tenant, memory_id, changed)
         with self._database.tenant(tenant) as session:
             self._hold_key(session, tenant, [sealed])
             current = _at(memories.lock(session, tenant, memory_id), memory_id, expected_version)
-            version = memories.store(session, tenant, memory_id, sealed)
+            version = memories.store(session, tenant, memory_id, sealed, related=related)
         if version is None:
             return Written(id=memory_id, kept=Kept.UNCHANGED, version=current.version, cleaned=admitted.cleaned)
         return Written(id=memory_id, kept=Kept.STORED, version=version, cleaned=admitted.cleaned)

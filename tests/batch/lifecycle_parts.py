@@ -32,7 +32,7 @@ from core.read.access import AccessLog
 from core.read.reader import Reader
 from core.read.rehydrate import Rehydrate
 from core.record.contents import Contents
-from core.record.erasing import CachePlace, ObjectsPlace
+from core.record.erasing import CachePlace, GraphPlace, ObjectsPlace
 from core.record.ledger import Ledger
 from core.record.vault import Chance, Vault
 from core.write.restore import Restored, Restorer
@@ -190,6 +190,7 @@ def lifecycle_of(
                 SnapshotsPlace(forgetter),
                 ObjectsPlace(parts.database, store),
                 CachePlace(kept),
+                GraphPlace(parts.database),
             ),
             ledger=Ledger(parts.database, store),
             locks=NoLocks(),

@@ -24,6 +24,7 @@ from core.batch.erase import plan
 from core.batch.snapshot import SnapshotWork, step
 from core.errors import NotFound, Refused, Unavailable
 from core.model.erasure import Item, Request
+from core.model.graph import Relation
 from core.model.memory import Draft, embedding_id
 from core.model.signing import is_genuine
 from core.model.snapshot import SnapshotRules
@@ -36,7 +37,9 @@ TEXT = "what Ana told us about her diagnosis, at length, and what she made of it
 def written(life: Lifecycle, tenant: str = "t") -> None:
     """Of Ana: warm, archived, deleted, and one that was hers in an older version; and one of somebody else."""
     for name in ("warm", "archived", "deleted", "was-hers"):
-        life.writer.write(tenant, Draft(id=name, content=f"{TEXT} ({name})", subject="ana", session="s"))
+        related = [Relation(source="ana", target=f"diagnosis of {name}"), Relation(source="ana", target="tea")]
+        draft = Draft(id=name, content=f"{TEXT} ({name})", subject="ana", session="s", relations=related)
+        life.writer.write(tenant, draft)
     life.writer.write(tenant, Draft(id="was-hers", content="nothing of Ana", subject="bert"))
     life.writer.write(tenant, Draft(id="other", content="green tea", subject="bert", session="x"))
     life.parts.drain(tenant)
@@ -55,7 +58,7 @@ def everywhere(life: Lifecycle) -> str:
     """All that the record holds, as text."""
     tables = (
         *("memory", "memory_version", "event", "outbox", "tombstone", "erasure", "erasure_item", "archive_object"),
-        *("keyword", "posting", "keyword_thread", "batch_item"),
+        *("keyword", "posting", "keyword_thread", "batch_item", "entity", "entity_name", "relation"),
     )
     return "\n".join(str(life.sql(f"SELECT to_jsonb(t) AS row FROM {table} t")) for table in tables)
 
@@ -65,7 +68,7 @@ def test_of_a_person_nothing_is_left_in_any_store(life: Lifecycle) -> None:
     first = receipt(life, subject="ana")
     assert (first["outcome"], first["memories"]) == ("pending", 4)  # a put of the archive may still arrive
     assert all(store["gone"] for store in first["stores"].values())
-    assert set(first["stores"]) == {"record", "index", "snapshots", "objects", "cache"}
+    assert set(first["stores"]) == {"record", "index", "snapshots", "objects", "cache", "graph"}
     life.arrived()
     life.sql("UPDATE erasure SET pending_until = now()")
     again = receipt(life, subject="ana")

@@ -21,6 +21,7 @@ RANKINGS: dict[str, Ranking] = {
     "keywords alone": KEYWORDS,
     "merged": replace(CONVERSATIONS, neighbours=0.0, session=0.0, speaker=0.0),
     "all (the default)": CONVERSATIONS,
+    "all, with the graph": replace(CONVERSATIONS, graph=0.3),
 }
 _RUN = re.compile("[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")
 

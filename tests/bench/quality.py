@@ -33,7 +33,7 @@ from core.settings import load_settings
 from core.write.gate import draft_of
 from tests.bench.locomo import turns
 from tests.bench.phrases import phrases_found
-from tests.bench.probes import probes_found
+from tests.bench.probes import GRAPH, probes_found
 
 TURNS, SESSIONS_OF = 10, 50
 NO_ANSWER = 5
@@ -51,6 +51,7 @@ ABLATION: dict[str, Ranking] = {
     "+ neighbours, sessions": replace(BESIDE, session=CONVERSATIONS.session),
     "+ neighbours, speakers": replace(BESIDE, speaker=CONVERSATIONS.speaker),
     "all (the default)": CONVERSATIONS,
+    "all, with the graph": replace(CONVERSATIONS, graph=GRAPH),
     "all, keywords alone": replace(CONVERSATIONS, vector=0.0),
     "all, with MMR 0.7": replace(CONVERSATIONS, mmr=0.7),
     "all, with decay of 30 days": replace(CONVERSATIONS, decay_half_life=timedelta(days=30)),

@@ -15,7 +15,7 @@ MORE_TESTS = {
     "erase_meanwhile",
     *("batch_lane_endings", "batch_lane_killed", "keeping_killed", "lifecycle_killed"),
     *("embed_killed", "embed_use", "embed_discreet", "embed_overload", "embed_throttled", "embed_turns"),
-    *("embed_edited", "archive_drift", "recover_engines"),
+    *("embed_edited", "archive_drift", "recover_engines", "reap_graph"),
     *(f"reconcile_{part}" for part in ("faults", "killed", "beside")),
     *(f"reindex_{part}" for part in ("gate", "swap", "killed", "storm", "orders", "engines", "by_jobs")),
 }

@@ -117,12 +117,12 @@ def test_json_holds_scores_with_their_parts_passages_and_legs() -> None:
 
 def test_explain_shows_what_each_score_is_made_of_as_a_table() -> None:
     table = [line.split() for line in run("did Ana go to the lake in May?", "--explain").stdout.splitlines()]
-    names = ["id", "score", "vector", "keyword", "decay", "neighbours", "session", "speaker", "scale"]
+    names = ["id", "score", "vector", "keyword", "decay", "neighbours", "session", "speaker", "scale", "graph"]
     assert names in table
     rows = {
         row[0]: dict(zip(names[1:], map(float, row[1:]), strict=True))
         for row in table
-        if len(row) == 9 and row[0] in EVERY
+        if len(row) == 10 and row[0] in EVERY
     }
     assert rows["s1"]["neighbours"] > 0
     assert rows["alone"]["neighbours"] == 0

@@ -59,3 +59,9 @@ def test_secrets_show_in_no_error_and_no_print() -> None:
     with pytest.raises(Misconfigured) as raised:
         load_settings(postgres_url=url, lease="soon")
     assert "s3cret" not in str(raised.value)
+
+
+def test_the_graph_lends_nothing_to_searches_unless_it_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().ranking.graph == 0
+    monkeypatch.setenv("MEMORY_SEARCH_GRAPH", "0.3")
+    assert load_settings().ranking.graph == 0.3

@@ -150,7 +150,7 @@ def test_migrating_counts_what_is_there(empty_database_url: str, monkeypatch: py
     from core.record.database import Limits
 
     every = module.migrations()
-    monkeypatch.setattr(module, "migrations", lambda: tuple(one for one in every if one.number < 60))
+    monkeypatch.setattr(module, "migrations", lambda: tuple(one for one in every if not 60 <= one.number < 80))
     module.migrate(empty_database_url)
     database = Database(empty_database_url, Limits())
     database.open()

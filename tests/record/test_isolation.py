@@ -9,13 +9,24 @@ import pytest
 from psycopg.rows import DictRow
 
 from core.errors import EngineError, Misconfigured, Refused
+from core.model.graph import Relation
 from core.model.memory import Draft
 from core.record.database import APP_ROLE, Database
 from core.write.writer import Writer
 
 Admin = psycopg.Connection[DictRow]
-TABLES = ("event", "generation", "memory", "memory_version", "outbox")
-COLUMN = {"event": "memory_id", "generation": "state", "memory": "content", "memory_version": "id", "outbox": "reason"}
+GRAPH = ("entity", "entity_name", "relation")
+TABLES = ("event", "generation", "memory", "memory_version", "outbox", *GRAPH)
+COLUMN = {
+    "event": "memory_id",
+    "generation": "state",
+    "memory": "content",
+    "memory_version": "id",
+    "outbox": "reason",
+    "entity": "name",
+    "entity_name": "name",
+    "relation": "weight",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +34,9 @@ def two_tenants(writer: Writer) -> None:
     """Tenants `a` and `b`, each with rows in every table."""
     for tenant in ("a", "b"):
         for content in ("one", "two"):
-            writer.write(tenant, Draft(content=f"{content} of {tenant}", id="m", title="t", metadata={"k": "v"}))
+            related = [Relation(source="Ada", target=f"Byron of {tenant}")]
+            draft = Draft(content=f"{content} of {tenant}", id="m", title="t", metadata={"k": "v"}, relations=related)
+            writer.write(tenant, draft)
 
 
 def everything(admin: Admin) -> list[list[dict[str, Any]]]:
@@ -108,6 +121,10 @@ def test_a_tenant_changes_and_deletes_no_row_of_another(
         "INSERT INTO event (tenant, kind, memory_id, version) VALUES ('b', 'memory.created', 'x', 1)",
         "UPDATE memory SET tenant = 'b', id = 'x' WHERE tenant = 'a'",
         "SELECT enqueue('b', ARRAY['x'], 0::smallint)",
+        "INSERT INTO entity (tenant, id, folded, name) VALUES ('b', gen_random_uuid(), 'x', 'x')",
+        "INSERT INTO entity_name (tenant, folded, entity, name) VALUES ('b', 'x', gen_random_uuid(), 'x')",
+        """INSERT INTO relation (tenant, source, target, type, memory_id, weight, told)
+           VALUES ('b', gen_random_uuid(), gen_random_uuid(), 't', '', 1, true)""",
         """INSERT INTO generation (tenant, number, index_group, space, fingerprint, state)
            VALUES ('b', 9, 'g', '{}', 'f', 'retiring')""",
     ],

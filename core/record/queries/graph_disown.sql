@@ -1,0 +1,2 @@
+-- as: app
+SELECT graph_disown(%(tenant)s, %(key)s) AS stated;

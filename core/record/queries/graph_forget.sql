@@ -1,0 +1,2 @@
+-- as: app
+SELECT graph_forget(%(tenant)s, %(ids)s::text[]) AS forgotten;

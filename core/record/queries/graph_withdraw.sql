@@ -1,0 +1,2 @@
+-- as: app
+SELECT graph_withdraw(%(tenant)s, %(froms)s::text[], %(kinds)s::text[], %(tos)s::text[], %(supporter)s) AS withdrawn;
