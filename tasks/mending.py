@@ -8,6 +8,7 @@ from core.assembly import Engine
 from core.batch import recover, relay
 from core.batch.reconcile import remove
 from tasks.engine import check_not_stopping
+from tasks.events import Happened, tell
 
 # Tenants that are mended in one look, and how much for each, so that the other chores of the loop have their turn.
 TENANTS = 4
@@ -29,6 +30,7 @@ def mend_what_differs(engine: Engine) -> str:
         removed = remove(work, one.tenant, REMOVED).removed
         restored = _recover(engine, one.tenant) if one.recover else 0
         found = sum(store.found for store in one.stores)
+        tell(Happened.DRIFT_FOUND, one.tenant, found=found, restored=restored)
         said.append(f"{one.tenant}: {found} differ, {restored} restored, {removed} taken out")
     return ", ".join(said)
 

@@ -16,6 +16,7 @@ from core.batch.reindex import Job
 from core.model.reindex import GateVerdict
 from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
+from tasks.events import Happened, tell
 
 PLAN_SECONDS = 300
 JUDGE_SECONDS = 3600
@@ -67,6 +68,8 @@ def judge_before_swap(job: Job, verdict: GateVerdict | None) -> Report:
         work = engine.watch.quality_work(now, random.Random())  # noqa: S311  a sample
         report = judge_generation(replace(work, check=check_not_stopping), made, verdict, now)
         _keep(report, f"{made.tenant}, generation {made.number}, before its swap")
+        if not report.passed:
+            tell(Happened.GATE_FAILED, made.tenant, generation=made.number, reasons=report.reasons)
         return report
 
 

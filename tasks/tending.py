@@ -15,11 +15,13 @@ from datetime import timedelta
 
 from core.assembly import Engine
 from core.batch import batch_lane
-from core.batch.embed import Portion, step
+from core.batch.embed import Portion, Report, step
 from core.errors import EngineError, Transient
+from core.index.budget import Budget
 from core.settings import Settings
 from tasks.boundary import place
 from tasks.engine import check_not_stopping, engine_kept_open, shared_engine
+from tasks.events import Happened, tell
 from tasks.mending import mend_what_differs, tell_events
 
 Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
@@ -62,7 +64,7 @@ class _Turn:
 def chores_of(settings: Settings) -> tuple[Tended, ...]:
     """What the loop does."""
     return (
-        Tended("embed", settings.tend_every, embed_what_waits),
+        Tended("embed", settings.tend_every, Embedding()),
         Tended("ship deletions", SHIP_EVERY, ship_what_was_deleted),
         Tended("batch jobs", JOBS_EVERY, look_at_batch_jobs),
         Tended("drift", settings.reconcile_every, mend_what_differs),
@@ -112,21 +114,41 @@ def _look(chore: Tended, logger: Logger) -> bool:
     return True
 
 
-def embed_what_waits(engine: Engine) -> str:
-    """Bring some of what waits into the indexes, tenants in turn. Bulk loads are begun and ended by runs."""
-    work = replace(engine.embed_work(), check=check_not_stopping)
-    worked, told = 0, []
-    for tenant in engine.claimable(PORTIONS):
-        check_not_stopping()
-        report = step(work, Portion(tenant=tenant, records=engine.settings.embed_portion))
-        worked += report.worked
+class Embedding:
+    """Brings some of what waits into the indexes, tenants in turn. Bulk loads are begun and ended by runs.
+
+    That a budget is used up is told once, not with every look until work goes on.
+    """
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, engine: Engine) -> str:
+        """One look. Raises Transient when a tenant's work is left and nothing of it was done."""
+        work = replace(engine.embed_work(), check=check_not_stopping)
+        worked, told = 0, []
+        for tenant in engine.claimable(PORTIONS):
+            check_not_stopping()
+            report = step(work, Portion(tenant=tenant, records=engine.settings.embed_portion))
+            worked += report.worked
+            self._tell(report, work.budget)
+            if report.set_aside_count:
+                told.append(f"{report.set_aside_count} of {tenant} set aside")
+            if report.postponed:
+                told.append(f"{tenant} left: {report.postponed}")
+                if not report.worked:
+                    raise Transient(", ".join(told))
+        return ", ".join(([f"{worked} entries"] if worked else []) + told)
+
+    def _tell(self, report: Report, budget: Budget | None) -> None:
         if report.set_aside_count:
-            told.append(f"{report.set_aside_count} of {tenant} set aside")
-        if report.postponed:
-            told.append(f"{tenant} left: {report.postponed}")
-            if not report.worked:
-                raise Transient(", ".join(told))
-    return ", ".join(([f"{worked} entries"] if worked else []) + told)
+            tell(Happened.SET_ASIDE, report.tenant, count=report.set_aside_count)
+        reached = budget.used_up() if report.postponed and budget is not None else None
+        if reached is None:
+            self._told.discard(report.tenant)
+        elif report.tenant not in self._told:
+            self._told.add(report.tenant)
+            tell(Happened.BUDGET_REACHED, report.tenant, budget=reached)
 
 
 def ship_what_was_deleted(engine: Engine) -> str:
