@@ -21,6 +21,7 @@ from tasks.batch_lane import plan_batch_jobs, submit_batch_jobs
 from tasks.embed import embed_portion, plan_embed
 from tasks.engine import engine_kept_open, stop_soon
 from tasks.ledger import ship_deletions
+from tasks.report import costs_of
 from tasks.runner import ChosenRunner
 from tasks.seen import Progress, mark_run, named, reasons_of, show_table
 
@@ -204,11 +205,14 @@ def _closing(runs: list[TenantRun], *notes: str) -> State[list[TenantRun]]:
 
 def _show(runs: list[TenantRun], note: str) -> None:
     """The closing table. A run that is part of another leaves it to that one's report."""
-    if runtime.flow_run.parent_flow_run_id is None:
-        show_table("embed-report", [_row(run) for run in runs], note or "completed")
+    if runs and runtime.flow_run.parent_flow_run_id is None:
+        state: State[Any] = costs_of([run.tenant for run in runs], return_state=True)
+        found = state.result(raise_on_failure=False)
+        costs = found if isinstance(found, dict) else {}
+        show_table("embed-report", [_row(run, costs.get(run.tenant)) for run in runs], note or "completed")
 
 
-def _row(run: TenantRun) -> dict[str, str | int | float]:
+def _row(run: TenantRun, cost: float | None) -> dict[str, str | int | float]:
     report = run.report
     return {
         "tenant": run.tenant,
@@ -220,6 +224,7 @@ def _row(run: TenantRun) -> dict[str, str | int | float]:
         "set aside": report.set_aside_count,
         "reasons": reasons_of(report.set_aside.values()),
         "left": run.left,
+        "cost today (USD)": "" if cost is None else round(cost, 4),
         "seconds": round(run.seconds, 1),
         "problem": run.postponed or (run.problem.message if run.problem is not None else ""),
     }

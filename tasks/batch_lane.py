@@ -83,6 +83,8 @@ def follow_batch_job(job: BatchJob) -> Followed:
     """Look at one open job, and keep its results if it has ended."""
     with task_boundary(f"follow batch job {job.id} of {job.tenant}", tenant=job.tenant), shared_engine() as engine:
         found = follow(replace(engine.batch_work(), check=check_not_stopping), job)
+        if found.refused:
+            tell(Happened.SET_ASIDE, job.tenant, count=found.refused)
         said = f"(postponed: {found.postponed})" if found.postponed else ""
         get_run_logger().info("batch job %s is %s: %d vectors kept %s", job.id, found.state, found.kept, said)
         return found

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from core.assembly import Engine
 from core.batch import batch_lane
@@ -72,6 +73,14 @@ def chores_of(settings: Settings) -> tuple[Tended, ...]:
     )
 
 
+def watching(settings: Settings, tenants: Sequence[str] | None) -> tuple[Tended, ...]:
+    """What keeps indexes (of all tenants, or those named) in step with the record, and no more than that."""
+    return (
+        Tended("drift", settings.reconcile_every, partial(mend_what_differs, tenants=tenants)),
+        Tended("embed", settings.tend_every, Embedding(tenants)),
+    )
+
+
 def tend(
     chores: Sequence[Tended], stop: threading.Event, clock: Callable[[], float], until: float, logger: Logger
 ) -> int:
@@ -115,19 +124,21 @@ def _look(chore: Tended, logger: Logger) -> bool:
 
 
 class Embedding:
-    """Brings some of what waits into the indexes, tenants in turn. Bulk loads are begun and ended by runs.
+    """Brings some of what waits into the indexes, tenants (all, or those named) in turn.
 
-    That a budget is used up is told once, not with every look until work goes on.
+    Bulk loads are begun and ended by runs. That a budget is used up is told once, not with every look until work goes
+    on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tenants: Sequence[str] | None = None) -> None:
+        self._tenants = tenants
         self._told: set[str] = set()
 
     def __call__(self, engine: Engine) -> str:
         """One look. Raises Transient when a tenant's work is left and nothing of it was done."""
         work = replace(engine.embed_work(), check=check_not_stopping)
         worked, told = 0, []
-        for tenant in engine.claimable(PORTIONS):
+        for tenant in engine.claimable(PORTIONS, self._tenants):
             check_not_stopping()
             report = step(work, Portion(tenant=tenant, records=engine.settings.embed_portion))
             worked += report.worked
@@ -162,7 +173,12 @@ def look_at_batch_jobs(engine: Engine) -> str:
     """Look at every open batch job once, keep what came, and drop what nobody needs any more."""
     jobs = engine.batch_jobs(open_only=True)
     work = replace(engine.batch_work(), check=check_not_stopping)
-    kept = sum(batch_lane.follow(work, job).kept for job in jobs[::-1])
+    kept = 0
+    for job in jobs[::-1]:
+        found = batch_lane.follow(work, job)
+        kept += found.kept
+        if found.refused:
+            tell(Happened.SET_ASIDE, job.tenant, count=found.refused)
     for tenant in sorted({job.tenant for job in jobs}):
         batch_lane.sweep(work, tenant)
     return f"{len(jobs)} open, {kept} vectors kept" if jobs else ""
