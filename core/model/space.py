@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from core.model.tokens import length_within
@@ -37,8 +38,7 @@ class EmbeddingSpace:
     @property
     def fingerprint(self) -> str:
         """Name of the space: 32 hex digits, equal exactly when every field is equal."""
-        canonical = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-        return hashlib.blake2b(canonical.encode(), digest_size=FINGERPRINT_BYTES).hexdigest()
+        return _fingerprint(self)
 
     def document_text(self, title: str | None, content: str) -> str:
         """The text a provider is given for a memory; what `text_hash` is taken over."""
@@ -64,6 +64,13 @@ class EmbeddingSpace:
     def _cut(self, text: str) -> str:
         cut = text[: self.max_characters]
         return cut if self.max_tokens is None else cut[: length_within(cut, self.max_tokens)]
+
+
+@lru_cache(maxsize=1024)
+def _fingerprint(space: EmbeddingSpace) -> str:
+    """Kept, because it is asked for with every text."""
+    canonical = json.dumps(space.as_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.blake2b(canonical.encode(), digest_size=FINGERPRINT_BYTES).hexdigest()
 
 
 def text_hash(text: str, key: bytes) -> str:

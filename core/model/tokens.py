@@ -12,7 +12,7 @@ BYTES_A_TOKEN = 4
 def estimated_tokens(text: str) -> int:
     """An estimate, at least 1."""
     size = len(text.encode(errors="replace"))
-    beyond_ascii = 0 if text.isascii() else sum(character > "\x7f" for character in text)
+    beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
     return max(1, -(-size // BYTES_A_TOKEN), beyond_ascii)
 
 
