@@ -38,6 +38,8 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.gateway
 	$(BIN)/python -m tests.bench.throttle
+	$(BIN)/python -m tests.bench.overhead
+	$(BIN)/python -m tests.bench.workers
 
 bench-quality: $(STAMP)
 	$(BIN)/python -m tests.bench.quality

@@ -14,7 +14,8 @@ from core.index.drift_cache import CachedValues
 from core.index.drift_names import Names
 from core.index.removal import Remover
 from core.index.swap import Swapper
-from core.model.drift import Coverage, Depth, DriftRules, Look, StoreReport
+from core.model.coverage import Coverage, LeasedRun
+from core.model.drift import Depth, DriftRules, Look, StoreReport
 from core.model.event import EventLag
 from core.ports import BlobStore, Cache, EventStream, Locks, VectorIndex
 from core.record import drift
@@ -100,5 +101,9 @@ class Upkeep:
         return drift.reports(self.database, tenants, limit)
 
     def coverage(self, tenants: Sequence[str] | None = None) -> Sequence[Coverage]:
-        """Coverage and lag of every index of the tenants (all, or those named)."""
+        """Coverage and lag of every store of the tenants (all, or those named)."""
         return drift.coverage(self.database, tenants)
+
+    def runs(self, tenants: Sequence[str] | None = None) -> Sequence[LeasedRun]:
+        """Who holds work of the tenants (all, or those named) under a lease, and whose lease has run out."""
+        return drift.runs(self.database, tenants)

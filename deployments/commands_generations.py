@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -9,6 +10,8 @@ import typer
 
 from core.assembly import open_engine
 from core.errors import Conflict
+from core.model.coverage import Coverage
+from core.model.generation import GenerationState
 from core.model.reindex import GenerationStatus
 from core.settings import load_settings
 from deployments import options
@@ -17,7 +20,21 @@ from deployments.output import Exit, hint, say, show_json, show_table
 Number = Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="As `memory generations` shows it.")]
 Dropped = Annotated[bool, typer.Option("--dropped", help="Those that were dropped too.")]
 Force = Annotated[bool, typer.Option("--force", help="Also when it is behind the record.")]
-COLUMNS = ("tenant", "number", "state", "model", "width", "waiting", "set aside", "hours", "verdict")
+COLUMNS = (
+    "tenant",
+    "number",
+    "state",
+    "model",
+    "width",
+    "records",
+    "points",
+    "waiting",
+    "set aside",
+    "hours",
+    "verdict",
+)
+# Asking an index opens it: of more generations than these it is shown how many there were when last counted.
+COUNTED = 100
 
 
 def show(
@@ -26,7 +43,10 @@ def show(
     dropped: Dropped = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the indexes of each tenant: state, model, what waits, what the gate said, and for how long.
+    """Show the indexes of each tenant: state, model, records and points, what waits, and what the gate said.
+
+    Records are those an index should hold; points are counted now, and unknown where the index is out of reach. Hours
+    are since its state changed.
 
     \b
     Examples:
@@ -38,10 +58,14 @@ def show(
         return
     with open_engine(load_settings()) as engine:
         found = engine.generations(tenants, dropped=dropped)
+        covered = {(one.tenant, one.generation): one for one in engine.upkeep.coverage(tenants)}
+        asked = [one.collection for one in found if one.state is not GenerationState.DROPPED]
+        points = engine.safekeeping.points_in(asked[:COUNTED])
+    shown = [_as_dict(one, covered.get((one.tenant, one.number)), points) for one in found]
     if as_json:
-        show_json([_as_dict(one) for one in found])
+        show_json(shown)
         return
-    show_table(COLUMNS, [_row(one, datetime.now(UTC)) for one in found])
+    show_table(COLUMNS, [_row(one, values, datetime.now(UTC)) for one, values in zip(found, shown, strict=True)])
 
 
 def rollback(tenant: options.Tenant, force: Force = False, as_json: options.AsJson = False) -> None:
@@ -93,7 +117,7 @@ def _said(as_json: bool, tenant: str, number: int, what: str) -> None:
     say(f"Generation {number} of {tenant} is {what}.")
 
 
-def _row(one: GenerationStatus, now: datetime) -> tuple[object, ...]:
+def _row(one: GenerationStatus, values: Mapping[str, Any], now: datetime) -> tuple[object, ...]:
     state = f"{one.state} (running)" if one.running and one.ranges_left else str(one.state)
     hours = (now - one.changed_at).total_seconds() / 3600
     return (
@@ -102,6 +126,8 @@ def _row(one: GenerationStatus, now: datetime) -> tuple[object, ...]:
         state,
         one.space.model,
         one.space.dimensions,
+        values["records"],
+        "unknown" if values["points"] is None else values["points"],
         one.waiting,
         one.set_aside,
         round(hours, 1),
@@ -117,7 +143,8 @@ def _verdict(one: GenerationStatus) -> str:
     return one.verdict.reasons or "passed"
 
 
-def _as_dict(one: GenerationStatus) -> dict[str, Any]:
+def _as_dict(one: GenerationStatus, covered: Coverage | None, points: Mapping[str, int | None]) -> dict[str, Any]:
+    counted = None if covered is None else covered.points
     return {
         "tenant": one.tenant,
         "number": one.number,
@@ -126,6 +153,8 @@ def _as_dict(one: GenerationStatus) -> dict[str, Any]:
         "model": one.space.model,
         "dimensions": one.space.dimensions,
         "fingerprint": one.space.fingerprint,
+        "records": None if covered is None else covered.records,
+        "points": points.get(one.collection, counted),
         "waiting": one.waiting,
         "set_aside": one.set_aside,
         "fed": one.fed,

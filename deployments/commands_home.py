@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from core.assembly import open_engine
-from core.model.drift import Coverage
+from core.model.coverage import Coverage, LeasedRun
 from core.model.outbox import SetAside
 from core.settings import Settings, load_settings
 from deployments import options
@@ -44,6 +44,9 @@ def init(as_json: options.AsJson = False) -> None:
 def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False) -> None:
     """Show what each tenant has, what waits, what was set aside and why, and which stores are used.
 
+    Runs that hold work are shown with what is left of their lease; one whose lease has run out is dead, and what it
+    held is free for the next run, whatever Prefect says of it.
+
     \b
     Examples:
       memory status
@@ -55,6 +58,7 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
         aside = [one for tenant in backlog if tenant.set_aside for one in engine.set_aside(tenant.tenant)]
         lag = engine.upkeep.event_lag(tenants)
         coverage = engine.upkeep.coverage(tenants)
+        runs = engine.upkeep.runs(tenants)
         gone = [one for one in engine.safekeeping.index_health(tenants) if one.mostly_gone]
         rates = {kind: {"asked": asked, "hit": hit} for kind, (asked, hit) in engine.cache_rates().items()}
     if as_json:
@@ -65,6 +69,7 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
                 "set_aside": [asdict(one) for one in aside],
                 "events": [asdict(one) for one in lag],
                 "coverage": [asdict(one) for one in coverage],
+                "runs": [{**asdict(one), "dead": one.dead} for one in runs],
                 "index_mostly_gone": [asdict(one) for one in gone],
                 "stores": stores_of(settings),
                 "caches": rates,
@@ -76,6 +81,7 @@ def status(tenants: options.SomeTenants = None, as_json: options.AsJson = False)
     _show_aside(aside)
     say("")
     _show_coverage(coverage)
+    _show_runs(runs)
     if any(one.waiting for one in lag):
         say("")
         told = [(one.tenant, one.waiting, one.oldest, one.relayed_at) for one in lag]
@@ -117,23 +123,44 @@ def _show_stores(settings: Settings) -> None:
 
 
 def _show_coverage(coverage: Sequence[Coverage]) -> None:
-    """Each index: what it should hold, what of that waits, and how it was when it was last compared."""
+    """Each store: what it should hold, what of that waits, and how it was when it was last compared."""
     rows = [
         (
             one.tenant,
-            one.generation,
+            f"{one.store} {one.generation}" if one.generation else one.store,
             one.state,
             one.records,
-            "unknown" if one.points is None else one.points,
+            "unknown" if one.points is None and one.generation else one.points,
             one.waiting,
+            one.set_aside,
+            one.oldest_waiting,
             one.verdict or "never compared",
             one.clean_at,
             one.found_at,
         )
         for one in coverage
     ]
-    columns = ["tenant", "index", "state", "records", "points", "waiting", "last look", "clean (UTC)", "drift (UTC)"]
-    show_table(columns, rows)
+    columns = ["tenant", "store", "state", "records", "points", "waiting", "set aside", "oldest (UTC)"]
+    show_table([*columns, "last look", "clean (UTC)", "drift (UTC)"], rows)
+
+
+def _show_runs(runs: Sequence[LeasedRun]) -> None:
+    """Who is at work, and whose lease has run out: what such a one held is free for the next run."""
+    if not runs:
+        return
+    say("")
+    rows = [
+        (
+            one.tenant,
+            one.chore,
+            one.generation,
+            one.entries,
+            one.begun,
+            f"dead for {-one.left:,.0f} s" if one.dead else f"running, its lease ends in {one.left:,.0f} s",
+        )
+        for one in runs
+    ]
+    show_table(["tenant", "run", "index", "holds", "begun (UTC)", "state"], rows)
 
 
 def _show_aside(aside: Sequence[SetAside]) -> None:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.batch.reconcile import Report
-from core.errors import EngineError, Permanent, Transient
+from core.errors import EngineError, Permanent
 from core.model.drift import Depth, StoreReport
-from core.settings import load_settings
+from core.settings import Settings
 from deployments import options
 from deployments.commands_run import listed, run_flow
 from deployments.output import Exit, hint, report_json_error, say, show_json, show_table
-from tasks.engine import engine_kept_open, shared_engine
+from deployments.staying import stay
+from tasks.engine import shared_engine
 
 if TYPE_CHECKING:
     from prefect import State
 
+    from tasks.tending import Tended
+
 COLUMNS = ["tenant", "store", "generation", "verdict", "kind", "found", "repaired", "left", "why"]
-MOST_ROUNDS = 10_000_000
 
 Full = Annotated[bool, typer.Option("--full", help="Compare every point and payload, not only what disagrees.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what is wrong; change nothing.")]
@@ -123,33 +123,11 @@ def _mend(tenants: Sequence[str] | None, depth: Depth) -> tuple[State[Any], list
 
 
 def _watch(tenants: Sequence[str] | None) -> None:
-    """The resident loop: a glance every few seconds; where something is wrong, or digests are due, the flow."""
-    settings = load_settings()
-    every, deeper = settings.reconcile_every.total_seconds(), settings.reconcile_digests_every.total_seconds()
-    compared = float("-inf")
-    with engine_kept_open(), shared_engine() as engine:
-        for _ in range(MOST_ROUNDS):
-            started = time.monotonic()
-            due = started - compared >= deeper
-            try:
-                glance = [] if due else engine.upkeep.glance(tenants)
-                wrong = _wrong(glance)
-                if due or wrong:
-                    state, reports = _mend(tenants if due else wrong, Depth.DIGESTS)
-                    compared = started if due else compared
-                    _tell(state.message or "ended", [*(store for one in glance for store in one.stores), *reports])
-            except Transient as problem:
-                hint(f"{problem.message}: trying again")
-            time.sleep(max(0.0, every - (time.monotonic() - started)))
+    """The resident loop, for what differs alone."""
 
+    def chores(settings: Settings) -> Sequence[Tended]:
+        from tasks.tending import watching
 
-def _wrong(reports: Iterable[Report]) -> list[str]:
-    """Tenants about whom something has to be done."""
-    return list(dict.fromkeys(one.tenant for one in reports if one.queued or one.recover))
+        return watching(settings, tenants)
 
-
-def _tell(message: str, reports: Sequence[StoreReport]) -> None:
-    wrong = [one for one in reports if one.findings or one.alarm or one.set_aside]
-    if wrong:
-        show_table(COLUMNS, rows_of(wrong))
-        say(message)
+    stay(chores, "reconcile")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import signal
-import sys
-import threading
-import time
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.settings import load_settings
+from core.settings import Settings, load_settings
 from deployments import options
 from deployments.output import say, show_json, show_table
 from deployments.prefect_settings import settle_prefect, start_prefect
 from deployments.schedules import TABLE
+from deployments.staying import stay
+
+if TYPE_CHECKING:
+    from tasks.tending import Tended
 
 POLL_SECONDS = 5.0
 
@@ -40,25 +40,13 @@ def tend(for_minutes: Minutes = None) -> None:
     Example:
       memory tend
     """
-    settings = load_settings()
-    settle_prefect(settings.home)
-    from tasks.engine import stop_soon
-    from tasks.tending import chores_of
-    from tasks.tending import tend as tend_until
 
-    stop = threading.Event()
+    def chores(settings: Settings) -> Sequence[Tended]:
+        from tasks.tending import chores_of
 
-    def end(_number: int, _frame: object) -> None:
-        stop.set()
-        stop_soon()
+        return chores_of(settings)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
-    logger = _to_stderr("memory.tend")
-    logger.info("looking for work every %g s", settings.tend_every.total_seconds())
-    until = float("inf") if for_minutes is None else time.monotonic() + for_minutes * 60
-    looks = tend_until(chores_of(settings), stop, time.monotonic, until, logger)
-    logger.info("ended after %d looks", looks)
+    stay(chores, "tend", for_minutes)
 
 
 def serve(at_once: AtOnce = 3, with_tend: WithTend = True, automations: Automations = False) -> None:
@@ -124,14 +112,3 @@ def _put_alarms(notify: str | None) -> list[str]:
     from deployments.automations import alarms, put_alarms
 
     return put_alarms(notify, alarms())
-
-
-def _to_stderr(name: str) -> logging.Logger:
-    """A logger that writes its lines where a service's log is read."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logger = logging.getLogger(name)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    return logger

@@ -45,7 +45,7 @@ def archive(
     told = [f"{one.tenant} left: {one.postponed}" for one in reports if one.postponed]
     if failed := sum(one.failed_count for one in reports):
         told.append(f"{failed} not archived")
-    return ended(reports, problems, told)
+    return ended("archive", reports, problems, told)
 
 
 def _task(portion: Portion) -> State[Any]:

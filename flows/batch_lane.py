@@ -13,9 +13,10 @@ from core.errors import EngineError, Permanent
 from core.model.batch import BatchJob
 from tasks.batch_lane import follow_batch_job, list_batch_jobs, sweep_batch_jobs
 from tasks.engine import engine_kept_open, stop_soon
+from tasks.seen import mark_run, named, show_table
 
 
-@flow(name="batch lane", flow_run_name="batch lane", persist_result=False)
+@flow(name="batch lane", flow_run_name=named("batch lane"), persist_result=False)
 def batch_lane(
     tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
 ) -> State[list[Followed]]:
@@ -26,6 +27,7 @@ def batch_lane(
     """
     with engine_kept_open():
         jobs = list_batch_jobs(tenants)
+        mark_run("batch lane", [job.tenant for job in jobs])
         try:
             ends = [(job, follow_batch_job(job, return_state=True)) for job in jobs]
         except BaseException:
@@ -44,10 +46,23 @@ def _closing(ends: list[tuple[BatchJob, State[Any]]]) -> State[list[Followed]]:
     told = [f"{open_jobs} of {len(ends)} jobs are under way"] if ends else ["no open jobs"]
     told += [f"{kept} vectors kept for the next embed run"] if kept else []
     told += [f"{one.job.id} left: {one.postponed}" for one in followed if one.postponed]
+    show_table("batch-lane-report", [_row(one) for one in followed], ", ".join(told))
     if not problems:
         return Completed(message=", ".join(["completed", *told]), data=followed)
     message = "; ".join([f"{job.id} of {job.tenant} failed: {problem.message}" for job, problem in problems] + told)
     return Failed(message=message, data=type(problems[0][1])(message, followed=followed))
+
+
+def _row(one: Followed) -> dict[str, str | int | float]:
+    return {
+        "job": str(one.job.id),
+        "tenant": one.job.tenant,
+        "model": one.job.model,
+        "state": str(one.state),
+        "vectors kept": one.kept,
+        "set aside": one.refused,
+        "problem": one.postponed or "",
+    }
 
 
 def _problem(result: object) -> EngineError:

@@ -15,12 +15,13 @@ from prefect.task_runners import TaskRunner
 from pydantic import Field
 
 from core.batch.batch_lane import Submitted, Submitting
-from core.batch.embed import Portion, Report, total
-from core.errors import EngineError, Permanent
+from core.batch.embed import Portion, Report, packed, total
+from core.errors import EngineError, Permanent, Transient
 from tasks.batch_lane import plan_batch_jobs, submit_batch_jobs
-from tasks.embed import embed_portion, plan_embed
+from tasks.embed import embed_portion, embed_small_portions, plan_embed
 from tasks.engine import engine_kept_open, stop_soon
 from tasks.ledger import ship_deletions
+from tasks.report import costs_of
 from tasks.runner import ChosenRunner
 from tasks.seen import Progress, mark_run, named, reasons_of, show_table
 
@@ -57,6 +58,9 @@ class TenantRun:
 
 Runs = dict[str, TenantRun]
 Piece = Portion | Submitting
+Pack = tuple[Piece, ...]
+# Small portions of several tenants are one task up to this part of a portion: about a second's work.
+SMALL = 4
 
 _RUNNER: TaskRunner[Any] = ChosenRunner()
 
@@ -92,7 +96,7 @@ def embed(
                 mark_run("embed", (one.tenant for one in portions), f"{sum(one.records for one in portions):,} entries")
             before = _worked(runs)
             try:
-                _do(portions, runs, settings.embed_tasks, progress)
+                _do(_packs(portions, settings.embed_portion), runs, settings.embed_tasks, progress)
             except BaseException:
                 # Ctrl-C reaches this thread alone: the portions under way end after their present batches.
                 stop_soon()
@@ -113,47 +117,65 @@ def _planned(tenants: list[str] | None, lane: Literal["online", "batch"]) -> Seq
     return plan_embed(tenants) if lane == "online" else plan_batch_jobs(tenants)
 
 
-def _do(portions: Sequence[Piece], runs: Runs, at_once: int, progress: Progress) -> None:
-    """Do portions, so many at once; the rest of a tenant's is dropped once one of them failed."""
-    queue = deque(portions)
-    under_way: dict[PrefectFuture[Any], str] = {}
+def _packs(pieces: Sequence[Piece], portion: int) -> list[Pack]:
+    portions = [one for one in pieces if isinstance(one, Portion)]
+    rest: list[Pack] = [(one,) for one in pieces if not isinstance(one, Portion)]
+    return [*packed(portions, portion // SMALL), *rest]
+
+
+def _do(packs: Sequence[Pack], runs: Runs, at_once: int, progress: Progress) -> None:
+    """Do packs, so many at once; the rest of a tenant's is dropped once one of its portions failed."""
+    queue = deque(packs)
+    under_way: dict[PrefectFuture[Any], Pack] = {}
     before = _worked(runs)
-    total = before + sum(one.records for one in portions)
+    total = before + sum(one.records for pack in packs for one in pack)
     progress.show(before, total)
     while queue or under_way:
         while queue and len(under_way) < at_once:
-            portion = _next(queue, set(under_way.values()))
-            run = runs.setdefault(portion.tenant, TenantRun(portion.tenant, started=time.monotonic()))
-            if run.problem is None:
-                under_way[_begun(portion)] = portion.tenant
+            pack = tuple(one for one in _next(queue, under_way.values()) if _can_go_on(runs, one.tenant))
+            for one in pack:
+                runs.setdefault(one.tenant, TenantRun(one.tenant, started=time.monotonic()))
+            if pack:
+                under_way[_begun(pack)] = pack
         if under_way:
             done = next(iter(as_completed(list(under_way))))
             done.wait()  # ended it has, but its state is known only after this
-            _note(runs[under_way.pop(done)], done.state)
+            queue.extend((one,) for one in _note(runs, under_way.pop(done), done.state))
             progress.show(min(total, _worked(runs)), total)
 
 
-def _begun(portion: Piece) -> PrefectFuture[Any]:
-    return embed_portion.submit(portion) if isinstance(portion, Portion) else submit_batch_jobs.submit(portion)
+def _begun(pack: Pack) -> PrefectFuture[Any]:
+    first = pack[0]
+    if isinstance(first, Submitting):
+        return submit_batch_jobs.submit(first)
+    portions = tuple(one for one in pack if isinstance(one, Portion))
+    return embed_portion.submit(first) if len(portions) == 1 else embed_small_portions.submit(portions)
 
 
-def _next(queue: deque[Piece], busy: set[str]) -> Piece:
-    """The first portion of a tenant that has none under way, or the first of all."""
-    free = next((portion for portion in queue if portion.tenant not in busy), queue[0])
+def _next(queue: deque[Pack], under_way: Iterable[Pack]) -> Pack:
+    """The first pack whose tenants have nothing under way, or the first of all."""
+    busy = {one.tenant for pack in under_way for one in pack}
+    free = next((pack for pack in queue if not any(one.tenant in busy for one in pack)), queue[0])
     queue.remove(free)
     return free
 
 
-def _note(run: TenantRun, state: State[Any]) -> None:
-    run.seconds = time.monotonic() - run.started
+def _note(runs: Runs, pack: Pack, state: State[Any]) -> list[Piece]:
+    """Take note of how a pack ended; those of its portions that are worth another try, each on its own."""
     result = state.result(raise_on_failure=False)
-    if isinstance(result, Report):
-        run.reports.append(result)
-    elif isinstance(result, Submitted):
-        run.reports.append(_report_of(result))
-    elif run.problem is None:
-        unknown = Permanent(f"the portion ended as {state.name}")
-        run.problem = result if isinstance(result, EngineError) else unknown
+    ends = result if isinstance(result, list) else [result] * len(pack)
+    again: list[Piece] = []
+    for one, end in zip(pack, ends, strict=True):
+        run = runs[one.tenant]
+        run.seconds = time.monotonic() - run.started
+        if isinstance(end, Report | Submitted):
+            run.reports.append(end if isinstance(end, Report) else _report_of(end))
+        elif isinstance(end, Transient) and len(pack) > 1:
+            again.append(one)  # a task of its own is tried again by the type of its error
+        elif run.problem is None:
+            unknown = Permanent(f"the portion ended as {state.name}")
+            run.problem = end if isinstance(end, EngineError) else unknown
+    return again
 
 
 def _report_of(submitted: Submitted) -> Report:
@@ -204,11 +226,14 @@ def _closing(runs: list[TenantRun], *notes: str) -> State[list[TenantRun]]:
 
 def _show(runs: list[TenantRun], note: str) -> None:
     """The closing table. A run that is part of another leaves it to that one's report."""
-    if runtime.flow_run.parent_flow_run_id is None:
-        show_table("embed-report", [_row(run) for run in runs], note or "completed")
+    if runs and runtime.flow_run.parent_flow_run_id is None:
+        state: State[Any] = costs_of([run.tenant for run in runs], return_state=True)
+        found = state.result(raise_on_failure=False)
+        costs = found if isinstance(found, dict) else {}
+        show_table("embed-report", [_row(run, costs.get(run.tenant)) for run in runs], note or "completed")
 
 
-def _row(run: TenantRun) -> dict[str, str | int | float]:
+def _row(run: TenantRun, cost: float | None) -> dict[str, str | int | float]:
     report = run.report
     return {
         "tenant": run.tenant,
@@ -220,6 +245,7 @@ def _row(run: TenantRun) -> dict[str, str | int | float]:
         "set aside": report.set_aside_count,
         "reasons": reasons_of(report.set_aside.values()),
         "left": run.left,
+        "cost today (USD)": "" if cost is None else round(cost, 4),
         "seconds": round(run.seconds, 1),
         "problem": run.postponed or (run.problem.message if run.problem is not None else ""),
     }

@@ -13,6 +13,7 @@ from core.errors import Transient
 from core.model.erasure import Kind, Request
 from tasks.engine import engine_kept_open, stop_soon
 from tasks.erase import erase_all_of
+from tasks.seen import mark_run, row_of, show_table
 
 
 @flow(name="erase", flow_run_name="erase {tenant}: {kind}", persist_result=False)
@@ -26,11 +27,13 @@ def erase(
     Ends Failed while a store is out of reach or something is still there: there is no receipt of success then.
     """
     with engine_kept_open():
+        mark_run("erase", [tenant], kind)
         try:
             report = erase_all_of(Request(tenant=tenant, kind=kind, value=value))
         except BaseException:
             stop_soon()
             raise
+    show_table("erase-report", [{"kind": str(kind), **row_of(report), "outcome": _outcome(report)}])
     if report.receipt is None:
         message = f"not erased yet: {report.postponed}"
         return Failed(message=message, data=Transient(message, report=report))
@@ -38,3 +41,7 @@ def erase(
     if outcome == "not gone":
         return Failed(message=outcome, data=Transient("something is still there: run it again", report=report))
     return Completed(message=outcome, data=report)
+
+
+def _outcome(report: Report) -> str:
+    return "not erased yet" if report.receipt is None else str(report.receipt["outcome"])

@@ -15,11 +15,15 @@ from flows.embed import embed
 from flows.reconcile import reconcile
 from flows.recover import recover
 from tasks.engine import engine_kept_open
+from tasks.seen import mark_run, named, show_table
 
 
-@flow(name="mend", flow_run_name="mend: reconcile, recover, embed", persist_result=False)
+@flow(name="mend", flow_run_name=named("mend"), persist_result=False)
 def mend(
     tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
+    without: Annotated[
+        list[str] | None, Field(description="Tenants for whom nothing is embedded now, because that failed just before")
+    ] = None,
     depth: Annotated[Depth, Field(description="How deep to look; see reconcile")] = Depth.DIGESTS,
 ) -> State[list[StoreReport]]:
     """Look for drift and bring everything that differs back in step, as far as it can be done now.
@@ -31,12 +35,15 @@ def mend(
         looked: State[Any] = reconcile(tenants=tenants, depth=depth, return_state=True)
         reports = _reports(looked)
         ended: list[State[Any]] = [looked]
+        mark_run("mend", [one.tenant for one in reports])
         gone = list(dict.fromkeys(one.tenant for one in reports if one.recover))
         if gone:
             ended.append(recover(tenants=gone, return_state=True))
         # What an earlier look asked for waits, which is unsettled now.
         asked = (one.tenant for one in reports if one.found > one.left or one.unsettled)
         wrong = list(dict.fromkeys([*gone, *asked]))
+        spared = [one for one in wrong if one in (without or ())]
+        wrong = [one for one in wrong if one not in spared]
         if wrong:
             ended.append(embed(tenants=wrong, return_state=True))
         if gone:
@@ -44,12 +51,27 @@ def mend(
             ended.append(again)
             reports = _after(reports, _reports(again))
     failed = [one for one in ended if not one.is_completed()]
-    message = "; ".join(one.message or str(one.name) for one in (failed or ended))
+    told = [one.message or str(one.name) for one in (failed or ended)]
+    told += [f"{one} not embedded again: it failed just now" for one in spared]
+    message = "; ".join(told)
+    show_table("mend-report", [_row(one) for one in reports], message)
     if not failed:
         return Completed(message=message, data=reports)
     problem = failed[0].result(raise_on_failure=False)
     kind = type(problem) if isinstance(problem, EngineError) else Permanent
     return Failed(message=message, data=kind(message, reports=reports))
+
+
+def _row(one: StoreReport) -> dict[str, str | int | float]:
+    return {
+        "tenant": one.tenant,
+        "store": f"{one.store} {one.generation or ''}".rstrip(),
+        "verdict": one.verdict.value,
+        "found": one.found,
+        "left": one.left,
+        "set aside": one.set_aside,
+        "why": one.alarm or one.note,
+    }
 
 
 def _reports(state: State[Any]) -> list[StoreReport]:

@@ -8,6 +8,7 @@ from prefect import State, flow
 from prefect.states import Completed, Failed
 from pydantic import Field
 
+from core.batch.quality import Report
 from core.errors import EngineError, Permanent
 from flows.archive import archive
 from flows.embed import TenantRun, embed
@@ -37,7 +38,8 @@ def nightly(
     with engine_kept_open():
         states: dict[str, State[Any]] = {"embed": embed(max_rounds=max_rounds, return_state=True)}
         result = states["embed"].result(raise_on_failure=False)
-        states["mend"] = mend(return_state=True)
+        failing = [tenant for tenant, effort in efforts_of(result).items() if effort.problem is not None]
+        states["mend"] = mend(without=failing or None, return_state=True)
         states["archive"] = archive(return_state=True)
         states["reap"] = reap(return_state=True)
         states["snapshot"] = snapshot(return_state=True)
@@ -45,7 +47,7 @@ def nightly(
         states["quality"] = quality(return_state=True)
         said = [f"{name}: {one.message or one.name}" for name, one in states.items() if _says(name, one)]
         note = "; ".join(f"{name}: {one.message or one.name}" for name, one in states.items())
-        rows = closing_report(REPORT_KEY, efforts_of(result), note)
+        rows = closing_report(REPORT_KEY, efforts_of(result), note, docs_of(states["quality"]))
         mark_run("nightly", [row.tenant for row in rows], f"{sum(row.records for row in rows):,} records")
     failed = next((one for one in states.values() if not one.is_completed()), None)
     if failed is None:
@@ -58,6 +60,14 @@ def nightly(
 def _says(name: str, state: State[Any]) -> bool:
     """Whether the end of a chore is worth a word. Embed has the first one anyway."""
     return name != "embed" and (not state.is_completed() or state.message not in {None, "", "completed"})
+
+
+def docs_of(state: State[Any]) -> str | None:
+    """Where the pages of the quality gates are, whether these passed or not; None: there are none."""
+    result = state.result(raise_on_failure=False)
+    reports = result.details.get("reports", []) if isinstance(result, EngineError) else result
+    found = [one.docs for one in reports if isinstance(one, Report) and one.docs] if isinstance(reports, list) else []
+    return found[-1] if found else None
 
 
 def efforts_of(result: object) -> dict[str, Effort]:

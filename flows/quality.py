@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from prefect import State, flow, runtime
+from prefect import State, flow
 from prefect.states import Completed, Failed
 from pydantic import Field
 
@@ -12,15 +12,10 @@ from core.batch.quality import Report
 from core.errors import Permanent
 from tasks.engine import engine_kept_open, stop_soon
 from tasks.quality import judge_samples, plan_quality
+from tasks.seen import mark_run, named
 
 
-def run_name() -> str:
-    """What the run is called: the chore, and how many tenants it is for."""
-    tenants = runtime.flow_run.parameters.get("tenants")
-    return "quality: all tenants" if tenants is None else f"quality: {len(tenants)} tenants"
-
-
-@flow(name="quality", flow_run_name=run_name, persist_result=False)
+@flow(name="quality", flow_run_name=named("quality"), persist_result=False)
 def quality(
     tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all, by turns")] = None,
 ) -> State[list[Report]]:
@@ -30,7 +25,9 @@ def quality(
     """
     with engine_kept_open():
         try:
-            reports = [judge_samples(portion) for portion in plan_quality(tenants)]
+            portions = plan_quality(tenants)
+            mark_run("quality", [tenant for portion in portions for tenant in portion.tenants])
+            reports = [judge_samples(portion) for portion in portions]
         except BaseException:
             stop_soon()
             raise

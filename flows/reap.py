@@ -45,7 +45,7 @@ def reap(
     told = [f"{one.tenant} left: {one.postponed}" for one in reports if one.postponed]
     if waiting := sum(one.waiting for one in reports):
         told.append(f"{waiting} not out of every store yet")
-    return ended(reports, problems, told)
+    return ended("reap", reports, problems, told)
 
 
 def _task(portion: Portion) -> State[Any]:

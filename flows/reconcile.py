@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from prefect import State, flow, runtime
+from prefect import State, flow
 from prefect.futures import PrefectFuture, as_completed
 from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
@@ -18,19 +18,14 @@ from core.model.drift import Depth, Look, StoreReport
 from tasks.engine import engine_kept_open, stop_soon
 from tasks.pieces import came_of
 from tasks.reconcile import plan_reconcile, publish_drift, reconcile_piece, remove_orphans
+from tasks.seen import mark_run, named
 
 MOST_AT_ONCE = 64
 MOST_REMOVED = 1_000_000
 _RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=MOST_AT_ONCE)
 
 
-def run_name() -> str:
-    """What the run is called: the chore, and how many tenants it is for."""
-    tenants = runtime.flow_run.parameters.get("tenants")
-    return "reconcile: all tenants" if tenants is None else f"reconcile: {len(tenants)} tenants"
-
-
-@flow(name="reconcile", flow_run_name=run_name, task_runner=_RUNNER, persist_result=False)
+@flow(name="reconcile", flow_run_name=named("reconcile"), task_runner=_RUNNER, persist_result=False)
 def reconcile(
     tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
     depth: Annotated[
@@ -47,7 +42,9 @@ def reconcile(
     problems: list[EngineError] = []
     with engine_kept_open() as settings:
         try:
-            _look(plan_reconcile(tenants), (depth, dry), settings.embed_tasks, reports, problems)
+            looks = plan_reconcile(tenants)
+            mark_run("reconcile", [one.tenant for one in looks])
+            _look(looks, (depth, dry), settings.embed_tasks, reports, problems)
             queued = list(dict.fromkeys(one.tenant for one in reports if one.queued))
             if queued and not dry:
                 _remove(queued, problems)

@@ -41,7 +41,7 @@ def recover(
     told += [f"{len(one.damaged)} damaged objects of {one.tenant}" for one in reports if one.damaged]
     if waiting := sum(one.figures.enqueued for one in reports):
         told.append(f"{waiting} left to the embed chore")
-    return ended(reports, problems, told)
+    return ended("recover", reports, problems, told)
 
 
 def _rebuild(tenant: str, most: int) -> tuple[list[Report], EngineError | None]:

@@ -23,6 +23,7 @@ from core.batch.reindex import Job, Report
 from core.errors import Busy, EngineError, Misconfigured, Permanent, Refused
 from core.index.estimate import Estimate
 from core.model.reindex import GateVerdict, SwapOutcome
+from core.model.use import MILLION
 from core.settings import Settings
 from tasks.batch_lane import PIECE, submit_batch_jobs
 from tasks.embed import embed_portion
@@ -41,7 +42,7 @@ from tasks.reindex import (
     verify_reindex,
 )
 from tasks.runner import ChosenRunner
-from tasks.seen import Progress, key_of, mark_run, show_table, whose
+from tasks.seen import Progress, key_of, mark_run, reasons_of, show_table, whose
 
 # Rounds in which nothing moves, a second each, before the run leaves the rest to a later one.
 IDLE_ROUNDS = 30
@@ -80,7 +81,9 @@ class TenantReindex:
     estimate: Estimate | None = None
     fed: int = 0
     set_aside: int = 0
+    reasons: list[str] = field(default_factory=list)
     tokens: int = 0
+    price: float | None = None
     seconds: float = 0.0
     verdict: GateVerdict | None = None
     refused: str = ""
@@ -113,7 +116,7 @@ class Purse:
         if self.left is None or not priced.price:
             return None
         tokens = report.tokens - self.before.setdefault(tenant, report.tokens)  # earlier runs' are not ours
-        self.spent[tenant] = tokens * priced.price / 1_000_000
+        self.spent[tenant] = tokens * priced.price / MILLION
         one = (priced.money or 0.0) / max(1, priced.estimate.records - priced.estimate.reusable)
         under_way = report.progress.waiting * one
         return max(0, int((self.left - sum(self.spent.values()) - under_way) / one)) if one else None
@@ -178,7 +181,7 @@ def reindex(  # noqa: PLR0913, PLR0917  the parameters of a form
 
 def _one(run: TenantReindex, wish: Wish, purse: Purse, settings: Settings) -> None:
     priced = estimate_reindex(run.tenant, wish.model, wish.dimensions, wish.lane)
-    run.estimate = priced.estimate
+    run.estimate, run.price = priced.estimate, priced.price
     _afford(priced, purse)
     try:
         job = begin_reindex(run.tenant, wish.model, wish.dimensions)
@@ -244,7 +247,7 @@ def _bring(run: TenantReindex, job: Job, wish: Wish, purse: Purse, priced: Price
         if report.done:
             return Ending.VERIFIED
         room = purse.room(run.tenant, priced, report)
-        worked = _embed(run.tenant, report.progress.waiting, settings)
+        worked = _embed(run, report.progress.waiting, settings)
         if room == 0 and report.progress.waiting == 0:
             tell(Happened.BUDGET_REACHED, run.tenant, budget=f"max_cost {wish.max_cost} USD")
             return Ending.BUDGET
@@ -268,7 +271,7 @@ def _bring_by_jobs(
     piece = Submitting(tenant=run.tenant, records=PIECE, generation=job.generation.number)
     for _ in range(ROUNDS):
         sent = submit_batch_jobs(piece)
-        worked = _embed(run.tenant, settings.embed_portion, settings)
+        worked = _embed(run, settings.embed_portion, settings)
         due = None if wish.at_rate is None else int(wish.at_rate * (time.monotonic() - started + 1)) - fed
         allowed = min((one for one in (due, room, 0 if sent.postponed else None) if one is not None), default=None)
         report = feed_reindex(job, allowed, PIECE)
@@ -288,11 +291,14 @@ def _note(run: TenantReindex, report: Report) -> None:
     run.fed, run.set_aside, run.tokens = report.progress.fed, report.progress.set_aside, report.tokens
 
 
-def _embed(tenant: str, waiting: int, settings: Settings) -> int:
+def _embed(run: TenantReindex, waiting: int, settings: Settings) -> int:
     """Bring what waits, as many portions at once as the settings say; how many entries came to an end."""
     portions = min(settings.embed_tasks, -(-waiting // settings.embed_portion))
-    asked = [embed_portion.submit(Portion(tenant=tenant, records=settings.embed_portion)) for _ in range(portions)]
-    return sum(future.result().worked for future in asked)
+    portion = Portion(tenant=run.tenant, records=settings.embed_portion)
+    asked = [embed_portion.submit(portion) for _ in range(portions)]
+    reports = [future.result() for future in asked]
+    run.reasons += [reason for one in reports for reason in one.set_aside.values()]
+    return sum(one.worked for one in reports)
 
 
 def _closing(runs: list[TenantReindex]) -> State[list[TenantReindex]]:
@@ -315,7 +321,9 @@ def _row(run: TenantReindex) -> dict[str, str | int | float]:
         "generation": run.generation or "",
         "records": run.fed,
         "set aside": run.set_aside,
+        "reasons": reasons_of(run.reasons),
         "tokens": run.tokens,
+        "cost (USD)": "" if run.price is None else round(run.tokens * run.price / MILLION, 4),
         "gate": verdict,
         "seconds": round(run.seconds, 1),
         "problem": "" if run.problem is None else run.problem.message,

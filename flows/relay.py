@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from prefect import State, flow, runtime
+from prefect import State, flow
 from prefect.states import Completed, Failed
 from pydantic import Field
 
@@ -13,15 +13,10 @@ from core.errors import EngineError
 from tasks.engine import engine_kept_open
 from tasks.pieces import came_of
 from tasks.relay import plan_relay, relay_portion
+from tasks.seen import mark_run, named, row_of, show_table
 
 
-def run_name() -> str:
-    """What the run is called: the chore, and how many tenants it is for."""
-    tenants = runtime.flow_run.parameters.get("tenants")
-    return "relay: all tenants" if tenants is None else f"relay: {len(tenants)} tenants"
-
-
-@flow(name="relay", flow_run_name=run_name, persist_result=False)
+@flow(name="relay", flow_run_name=named("relay"), persist_result=False)
 def relay(
     tenants: Annotated[list[str] | None, Field(description="Only these tenants; none given: all of them")] = None,
     max_portions: Annotated[int, Field(ge=1, le=10_000, description="Portions of one tenant at the most")] = 1000,
@@ -33,7 +28,9 @@ def relay(
     reports: list[Report] = []
     problems: list[EngineError] = []
     with engine_kept_open():
-        for tenant in plan_relay(tenants):
+        planned = plan_relay(tenants)
+        mark_run("relay", planned)
+        for tenant in planned:
             for _ in range(max_portions):
                 state: State[Any] = relay_portion(tenant, return_state=True)
                 result = came_of(state, Report, "the portion")
@@ -45,6 +42,7 @@ def relay(
                     break
     told = [f"{sum(one.told for one in reports)} events told"]
     told += sorted({f"skipped: {one.skipped}" for one in reports if one.skipped})
+    show_table("relay-report", [row_of(one) for one in reports], ", ".join(told))
     if not problems:
         return Completed(message=", ".join(["completed", *told]), data=reports)
     message = "; ".join([problems[0].message, *told])

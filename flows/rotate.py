@@ -47,7 +47,7 @@ def rotate(
     told = [f"{one.tenant} left: {one.postponed}" for one in reports if one.postponed]
     if failed := sum(one.failed for one in reports):
         told.append(f"{failed} cannot be opened")
-    return ended(reports, problems, told)
+    return ended("rotate", reports, problems, told)
 
 
 def _task(portion: Portion) -> State[Any]:

@@ -43,7 +43,7 @@ def snapshot(
     told += [f"{len(one.damaged)} damaged objects of {one.tenant}" for one in reports if one.damaged]
     told += [f"{one.tenant} goes on in the next run" for one in reports if not one.done and one.tenant not in problems]
     told += [f"deletions wait: {waiting}"] if waiting else []
-    return ended(reports, problems, told)
+    return ended("snapshot", reports, problems, told)
 
 
 def _take(tenant: str, most: int) -> tuple[list[Report], EngineError | None]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from prefect import task
+from prefect import runtime, task
 from prefect.logging import get_run_logger
 
 from core.batch.embed import Portion, Report, plan, step
+from core.errors import EngineError
 from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
 from tasks.events import Happened, tell
@@ -42,6 +44,34 @@ def plan_embed(tenants: list[str] | None = None) -> list[Portion]:
 )
 def embed_portion(portion: Portion) -> Report:
     """Bring one portion of a tenant's waiting entries into its indexes."""
+    return _brought(portion)
+
+
+@task(
+    name="embed small portions",
+    task_run_name=lambda: "embed " + sized(runtime.task_run.parameters["portions"]),
+    timeout_seconds=PORTION_SECONDS,
+    **RETRIED,
+)
+def embed_small_portions(portions: tuple[Portion, ...]) -> list[Report | EngineError]:
+    """Bring portions of several tenants into their indexes; for each what came of it: one that fails stops no other."""
+    return [_of_one(portion) for portion in portions]
+
+
+def sized(portions: Sequence[Portion]) -> str:
+    """What such a task does, in a few words."""
+    return f"{len(portions)} tenants: {sum(one.records for one in portions)}"
+
+
+def _of_one(portion: Portion) -> Report | EngineError:
+    check_not_stopping()
+    try:
+        return _brought(portion)
+    except EngineError as problem:
+        return problem
+
+
+def _brought(portion: Portion) -> Report:
     with task_boundary(f"embed {portion.tenant}", tenant=portion.tenant), shared_engine() as engine:
         work = replace(engine.embed_work(), check=check_not_stopping)
         report = step(work, portion)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 from enum import StrEnum
 
+from prefect import runtime
 from prefect.events import emit_event
+from prefect.settings import PREFECT_API_URL
 
 LOGGER = logging.getLogger(__name__)
 
@@ -24,7 +26,12 @@ class Happened(StrEnum):
 
 
 def tell(happened: Happened, tenant: str, **figures: str | float) -> None:
-    """Send an event about a tenant. It is sent in the background, and one that cannot be sent fails nothing."""
+    """Send an event about a tenant. It is sent in the background, and one that cannot be sent fails nothing.
+
+    Outside of runs, where no server is named, nobody is there to be told, and none is started for it.
+    """
+    if runtime.flow_run.id is None and not PREFECT_API_URL.value():
+        return
     resource = {
         "prefect.resource.id": f"memory.tenant.{tenant}",
         "prefect.resource.name": tenant,

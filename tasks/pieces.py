@@ -9,6 +9,7 @@ from prefect import State
 from prefect.states import Completed, Failed
 
 from core.errors import EngineError, Permanent
+from tasks.seen import row_of, show_table
 
 
 class Continued(Protocol):
@@ -58,9 +59,15 @@ def summed(begun: Piece, most: int, do: Callable[[Any], Piece]) -> Piece:
     return begun
 
 
-def ended(reports: list[Report], problems: Mapping[str, EngineError], told: Sequence[str]) -> State[list[Report]]:
-    """How a run over tenants ends: Failed by the type of the first problem, with the reports in its details."""
+def ended(
+    chore: str, reports: list[Report], problems: Mapping[str, EngineError], told: Sequence[str]
+) -> State[list[Report]]:
+    """How a run over tenants ends: Failed by the type of the first problem, with the reports in its details.
+
+    The reports are shown as the table `CHORE-report` of the run, with what was told.
+    """
     said = [*(f"{tenant} failed: {problem.message}" for tenant, problem in problems.items()), *told]
+    show_table(f"{chore}-report", [row_of(one) for one in reports], "; ".join(said) or "completed")
     if not problems:
         return Completed(message=", ".join(["completed", *said]), data=reports)
     message = "; ".join(said)

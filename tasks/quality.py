@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from prefect import task
-from prefect.artifacts import create_link_artifact, create_table_artifact
+from prefect.artifacts import create_table_artifact
 from prefect.logging import get_run_logger
 
 from core.batch.quality import Portion, Report, judge_generation, plan, step
@@ -16,11 +15,12 @@ from core.batch.reindex import Job
 from core.model.reindex import GateVerdict
 from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
+from tasks.events import Happened, tell
+from tasks.seen import show_docs
 
 PLAN_SECONDS = 300
 JUDGE_SECONDS = 3600
 TABLE_KEY = "quality"
-LINK_KEY = "data-docs"
 
 
 @task(
@@ -67,6 +67,8 @@ def judge_before_swap(job: Job, verdict: GateVerdict | None) -> Report:
         work = engine.watch.quality_work(now, random.Random())  # noqa: S311  a sample
         report = judge_generation(replace(work, check=check_not_stopping), made, verdict, now)
         _keep(report, f"{made.tenant}, generation {made.number}, before its swap")
+        if not report.passed:
+            tell(Happened.GATE_FAILED, made.tenant, generation=made.number, reasons=report.reasons)
         return report
 
 
@@ -78,5 +80,5 @@ def _keep(report: Report, of: str) -> None:
     rows += [{"suite": suite, "passed": "nothing to check", "rows": 0, "failed": ""} for suite in report.nothing]
     create_table_artifact(key=TABLE_KEY, table=rows, description=f"{of}: {report.reasons or 'passed'}")
     if report.docs:
-        create_link_artifact(key=LINK_KEY, link=Path(report.docs).as_uri(), link_text="data docs of the last run")
+        show_docs(report.docs)
     get_run_logger().info("%s: %s", of, report.reasons or "passed")

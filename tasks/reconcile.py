@@ -15,6 +15,7 @@ from core.index.orphans import Removed
 from core.model.drift import Depth, Look, StoreReport
 from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
+from tasks.events import Happened, tell
 
 PLAN_SECONDS = 300
 PIECE_SECONDS = 3600
@@ -55,6 +56,8 @@ def reconcile_piece(look: Look, depth: Depth, dry: bool = False) -> Report:
                 one.left,
                 one.alarm or one.note,
             )
+        if not dry and (found := sum(one.found for one in report.stores)):
+            tell(Happened.DRIFT_FOUND, look.tenant, found=found, left=sum(one.left for one in report.stores))
         return report
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,10 +10,11 @@ from prefect import task
 
 from core.assembly import Engine
 from core.assembly.models import price_of
+from core.model.coverage import LIVE
 from core.model.reindex import GateVerdict
 from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import shared_engine
-from tasks.seen import reasons_of, show_table
+from tasks.seen import reasons_of, show_docs, show_table
 
 REPORT_SECONDS = 300
 
@@ -32,7 +33,8 @@ class Row:
     """One tenant's line of the report: `records`, `waiting` and `set_aside` as they are now.
 
     `reasons` are those of what was set aside; `cost` is today's (UTC), in US dollars at list prices, None where no
-    price is known; `gate` is what the gate last said of the tenant's newest index that was put before it.
+    price is known; `gate` is what the gate last said of the tenant's newest index that was put before it, `drift` what
+    the last looks said of the tenant's stores.
     """
 
     tenant: str
@@ -45,6 +47,7 @@ class Row:
     reasons: str = ""
     cost: float | None = None
     gate: str = ""
+    drift: str = ""
 
 
 @task(
@@ -53,12 +56,18 @@ class Row:
     timeout_seconds=REPORT_SECONDS,
     **RETRIED,
 )
-def closing_report(key: str, efforts: Mapping[str, Effort], note: str | None = None) -> list[Row]:
-    """A row a tenant, kept as the table artifact `key` (lower case, digits, dashes) with the note too."""
+def closing_report(
+    key: str, efforts: Mapping[str, Effort], note: str | None = None, docs: str | None = None
+) -> list[Row]:
+    """A row a tenant, kept as the table artifact `key` (lower case, digits, dashes) with the note too.
+
+    `docs` is where the pages of the run's quality gates are, if there are any: kept as a link.
+    """
     with task_boundary("closing report"), shared_engine() as engine:
         idle = Effort(embedded=0, seconds=0.0)
         backlog = engine.backlog()
         cost = _cost_today(engine)
+        drift = _drift(engine)
         gates = {one.tenant: _said(one.verdict) for one in engine.generations() if one.verdict is not None}
         rows = [
             Row(
@@ -72,11 +81,39 @@ def closing_report(key: str, efforts: Mapping[str, Effort], note: str | None = N
                 reasons=reasons_of(each.reason for each in engine.set_aside(one.tenant)) if one.set_aside else "",
                 cost=cost.get(one.tenant),
                 gate=gates.get(one.tenant, ""),
+                drift=drift.get(one.tenant, ""),
             )
             for one in backlog
         ]
         show_table(key, [_shown(row) for row in rows], note)
+        if docs:
+            show_docs(docs)
         return rows
+
+
+@task(
+    name="cost of today",
+    task_run_name="cost of today",
+    timeout_seconds=REPORT_SECONDS,
+    **RETRIED,
+)
+def costs_of(tenants: Sequence[str]) -> dict[str, float]:
+    """What the tenants' embeddings cost today (UTC), in US dollars at list prices, where a price is known."""
+    with task_boundary("cost of today"), shared_engine() as engine:
+        found = _cost_today(engine)
+        return {one: found[one] for one in tenants if one in found}
+
+
+def _drift(engine: Engine) -> dict[str, str]:
+    """What the last looks at each tenant's stores said, where it is not that all is well."""
+    found: dict[str, list[str]] = {}
+    for one in engine.upkeep.coverage():
+        said = found.setdefault(one.tenant, [])
+        if one.verdict not in {None, "clean"}:
+            said.append(f"{one.store} {one.generation or ''}".rstrip() + f": {one.verdict}")
+        elif one.verdict is None and one.state == LIVE:
+            said.append(f"{one.store} {one.generation}: never compared")
+    return {tenant: ", ".join(said) or "clean" for tenant, said in found.items()}
 
 
 def _cost_today(engine: Engine) -> dict[str, float]:
@@ -104,6 +141,7 @@ def _shown(row: Row) -> dict[str, str | int | float]:
         "reasons": row.reasons,
         "cost today (USD)": "" if row.cost is None else round(row.cost, 4),
         "gate": row.gate,
+        "drift": row.drift,
         "seconds": row.seconds,
         "problem": row.problem or "",
     }

@@ -9,10 +9,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
 from uuid import UUID
 
 from prefect import runtime
-from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
+from prefect.artifacts import (
+    create_link_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
 from prefect.client.orchestration import get_client
 from prefect.logging import get_run_logger
 
@@ -22,6 +29,9 @@ TAGGED = 20
 # A look at the progress costs a request: not more often than this.
 SHOWN_EVERY = 2.0
 REASON_CHARACTERS = 160
+LINK_KEY = "data-docs"
+# Where a report says how to go on.
+CURSORS = frozenset({"next", "cursor"})
 
 Table = Sequence[Mapping[str, str | int | float]]
 
@@ -59,6 +69,34 @@ def show_table(key: str, rows: Table, note: str | None = None) -> None:
     if rows:
         with _only_shown(key):
             create_table_artifact(key=key, table=[dict(row) for row in rows], description=note)
+
+
+def show_docs(docs: str) -> None:
+    """A link to the pages of the quality gates, by the path of their first one."""
+    with _only_shown("data docs"):
+        create_link_artifact(key=LINK_KEY, link=Path(docs).as_uri(), link_text="data docs of the last run")
+
+
+def row_of(report: object) -> dict[str, str | int | float]:
+    """A report's figures as a row: numbers and words as they are, what failed by its reasons, lists by their lengths.
+
+    Where to go on, and whatever else has no place in a cell, is left out.
+    """
+    found: dict[str, str | int | float] = {}
+    for field in fields(report):  # type: ignore[arg-type]
+        value = getattr(report, field.name)
+        name = field.name.replace("_", " ")
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            found[name] = value
+        elif isinstance(value, tuple | list):
+            found[name] = len(value)
+        elif isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values()):
+            found[name] = reasons_of(value.values())
+        elif is_dataclass(value) and field.name not in CURSORS:
+            found |= row_of(value)
+        elif value is None and field.name not in CURSORS:
+            found[name] = ""
+    return found
 
 
 def reasons_of(aside: Iterable[str]) -> str:

@@ -12,14 +12,17 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from core.assembly import Engine
 from core.batch import batch_lane
-from core.batch.embed import Portion, step
+from core.batch.embed import Portion, Report, step
 from core.errors import EngineError, Transient
+from core.index.budget import Budget
 from core.settings import Settings
 from tasks.boundary import place
 from tasks.engine import check_not_stopping, engine_kept_open, shared_engine
+from tasks.events import Happened, tell
 from tasks.mending import mend_what_differs, tell_events
 
 Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
@@ -62,11 +65,19 @@ class _Turn:
 def chores_of(settings: Settings) -> tuple[Tended, ...]:
     """What the loop does."""
     return (
-        Tended("embed", settings.tend_every, embed_what_waits),
+        Tended("embed", settings.tend_every, Embedding()),
         Tended("ship deletions", SHIP_EVERY, ship_what_was_deleted),
         Tended("batch jobs", JOBS_EVERY, look_at_batch_jobs),
         Tended("drift", settings.reconcile_every, mend_what_differs),
         Tended("events", TELL_EVERY, tell_events),
+    )
+
+
+def watching(settings: Settings, tenants: Sequence[str] | None) -> tuple[Tended, ...]:
+    """What keeps indexes (of all tenants, or those named) in step with the record, and no more than that."""
+    return (
+        Tended("drift", settings.reconcile_every, partial(mend_what_differs, tenants=tenants)),
+        Tended("embed", settings.tend_every, Embedding(tenants)),
     )
 
 
@@ -112,21 +123,43 @@ def _look(chore: Tended, logger: Logger) -> bool:
     return True
 
 
-def embed_what_waits(engine: Engine) -> str:
-    """Bring some of what waits into the indexes, tenants in turn. Bulk loads are begun and ended by runs."""
-    work = replace(engine.embed_work(), check=check_not_stopping)
-    worked, told = 0, []
-    for tenant in engine.claimable(PORTIONS):
-        check_not_stopping()
-        report = step(work, Portion(tenant=tenant, records=engine.settings.embed_portion))
-        worked += report.worked
+class Embedding:
+    """Brings some of what waits into the indexes, tenants (all, or those named) in turn.
+
+    Bulk loads are begun and ended by runs. That a budget is used up is told once, not with every look until work goes
+    on.
+    """
+
+    def __init__(self, tenants: Sequence[str] | None = None) -> None:
+        self._tenants = tenants
+        self._told: set[str] = set()
+
+    def __call__(self, engine: Engine) -> str:
+        """One look. Raises Transient when a tenant's work is left and nothing of it was done."""
+        work = replace(engine.embed_work(), check=check_not_stopping)
+        worked, told = 0, []
+        for tenant in engine.claimable(PORTIONS, self._tenants):
+            check_not_stopping()
+            report = step(work, Portion(tenant=tenant, records=engine.settings.embed_portion))
+            worked += report.worked
+            self._tell(report, work.budget)
+            if report.set_aside_count:
+                told.append(f"{report.set_aside_count} of {tenant} set aside")
+            if report.postponed:
+                told.append(f"{tenant} left: {report.postponed}")
+                if not report.worked:
+                    raise Transient(", ".join(told))
+        return ", ".join(([f"{worked} entries"] if worked else []) + told)
+
+    def _tell(self, report: Report, budget: Budget | None) -> None:
         if report.set_aside_count:
-            told.append(f"{report.set_aside_count} of {tenant} set aside")
-        if report.postponed:
-            told.append(f"{tenant} left: {report.postponed}")
-            if not report.worked:
-                raise Transient(", ".join(told))
-    return ", ".join(([f"{worked} entries"] if worked else []) + told)
+            tell(Happened.SET_ASIDE, report.tenant, count=report.set_aside_count)
+        reached = budget.used_up() if report.postponed and budget is not None else None
+        if reached is None:
+            self._told.discard(report.tenant)
+        elif report.tenant not in self._told:
+            self._told.add(report.tenant)
+            tell(Happened.BUDGET_REACHED, report.tenant, budget=reached)
 
 
 def ship_what_was_deleted(engine: Engine) -> str:
@@ -140,7 +173,12 @@ def look_at_batch_jobs(engine: Engine) -> str:
     """Look at every open batch job once, keep what came, and drop what nobody needs any more."""
     jobs = engine.batch_jobs(open_only=True)
     work = replace(engine.batch_work(), check=check_not_stopping)
-    kept = sum(batch_lane.follow(work, job).kept for job in jobs[::-1])
+    kept = 0
+    for job in jobs[::-1]:
+        found = batch_lane.follow(work, job)
+        kept += found.kept
+        if found.refused:
+            tell(Happened.SET_ASIDE, job.tenant, count=found.refused)
     for tenant in sorted({job.tenant for job in jobs}):
         batch_lane.sweep(work, tenant)
     return f"{len(jobs)} open, {kept} vectors kept" if jobs else ""

@@ -109,11 +109,15 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """How a job stood when it was looked at; `postponed` says why nothing could be done with it."""
+    """How a job stood when it was looked at, and what came: vectors `kept`, inputs the provider `refused`.
+
+    `postponed` says why nothing could be done with it.
+    """
 
     job: BatchJob
     state: JobState
     kept: int = 0
+    refused: int = 0
     postponed: str | None = None
 
 
@@ -318,6 +322,7 @@ class _Following:
     job: BatchJob
     note: str | None = None
     kept: int = 0
+    refused: int = 0
     space: EmbeddingSpace = field(init=False)
 
     def on(self) -> Followed:
@@ -372,7 +377,9 @@ class _Following:
         try:
             while piece := list(islice(results, PIECE)):
                 self.work.check()
-                self.kept += self.work.jobs.ingest(self.held, self.space, sorted_out(piece))
+                found = sorted_out(piece)
+                self.kept += self.work.jobs.ingest(self.held, self.space, found)
+                self.refused += len(found.refused)
         except NotFound as problem:
             self.note = problem.message
 
@@ -384,7 +391,7 @@ class _Following:
 
     def _end(self, state: JobState, note: str | None, *, unsent: bool = False) -> Followed:
         self.work.jobs.end(self.held, self.space, state, note, unsent=unsent)
-        return Followed(job=self.job, state=state, kept=self.kept)
+        return Followed(job=self.job, state=state, kept=self.kept, refused=self.refused)
 
     def _still(self, why: str) -> Followed:
         return Followed(job=self.job, state=self.job.state, postponed=why)

@@ -131,6 +131,23 @@ def plan(backlog: Sequence[Backlog], portion: int) -> list[Portion]:
     return [turn for turns in zip_longest(*queues) for turn in turns if turn is not None]
 
 
+def packed(portions: Sequence[Portion], least: int) -> list[tuple[Portion, ...]]:
+    """The portions in their order, small ones of several tenants together: packs of at most `least` entries.
+
+    A portion as large as that stands alone. Else ten thousand tenants with a few records each were as many tasks.
+    """
+    packs: list[tuple[Portion, ...]] = []
+    room = 0
+    for portion in portions:
+        if portion.records <= room:
+            packs[-1] += (portion,)
+            room -= portion.records
+        else:
+            packs.append((portion,))
+            room = max(0, least - portion.records)
+    return packs
+
+
 def step(work: EmbedWork, portion: Portion) -> Report:
     """Do one portion. Killed anywhere, or run beside others, it leaves nothing half-done: leases run out.
 

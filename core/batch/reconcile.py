@@ -20,6 +20,7 @@ from core.index.drift import Comparison
 from core.index.drift_names import ALIAS, COLLECTIONS, Names
 from core.index.generation_drift import GenerationDrift
 from core.index.orphans import OrphanDrain, Removed
+from core.model.coverage import INDEX
 from core.model.drift import Depth, DriftRules, Look, StoreReport, Verdict, looks_of, merged
 from core.model.generation import Generation, GenerationState
 from core.ports import Locks, VectorIndex
@@ -138,7 +139,7 @@ def _stores(
             yield _reached(
                 lambda one=one: one.look(look, depth, dry=dry),  # type: ignore[misc]
                 tenant,
-                drift.INDEX,
+                INDEX,
                 generation.number,
                 depth,
             )
@@ -182,7 +183,7 @@ def total(reports: Sequence[Report]) -> list[StoreReport]:
     """The reports of all pieces as one for each tenant, store and generation."""
     stores = [one for report in reports for one in report.stores]
     skipped = [
-        StoreReport(tenant=one.tenant, store=drift.INDEX, depth=Depth.COUNTS, verdict=Verdict.SKIPPED, note=one.skipped)
+        StoreReport(tenant=one.tenant, store=INDEX, depth=Depth.COUNTS, verdict=Verdict.SKIPPED, note=one.skipped)
         for one in reports
         if one.skipped
     ]

@@ -218,9 +218,9 @@ class Engine:
         """Records, waiting and set-aside work of each tenant (all of them, or those named)."""
         return self._outbox.backlog(None if tenants is None else [admit_tenant(one) for one in tenants])
 
-    def claimable(self, limit: int = 100) -> Sequence[str]:
-        """Tenants with index work that can be done now, in the order of their turns. Counts nothing: cheap."""
-        return self._outbox.claimable(limit)
+    def claimable(self, limit: int = 100, tenants: Sequence[str] | None = None) -> Sequence[str]:
+        """Tenants (of all, or those named) with index work that can be done now, in the order of their turns. Cheap."""
+        return self._outbox.claimable(limit, None if tenants is None else [admit_tenant(one) for one in tenants])
 
     def set_aside(self, tenant: str, limit: int = 100) -> Sequence[SetAside]:
         """Index work of a tenant that was taken out of the queue, with the reasons, oldest first."""

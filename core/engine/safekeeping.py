@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from core.batch.recover import RecoverWork
 from core.batch.snapshot import SnapshotWork
 from core.engine.stores import Stores
-from core.index.health import IndexHealth, index_health
+from core.index.health import IndexHealth, index_health, points_in
 from core.index.snapshots.forgetting import Forgetter
 from core.index.snapshots.known import SnapshotVectors
 from core.model.snapshot import SnapshotRules
@@ -80,3 +80,7 @@ class Safekeeping:
         """Of up to `limit` tenants: whether the index holds what it should, or is mostly gone."""
         names = None if tenants is None else [admit_tenant(one) for one in tenants]
         return index_health(self._stores.database, self._stores.index, names, limit)
+
+    def points_in(self, collections: Sequence[str]) -> dict[str, int | None]:
+        """How many points collections hold now; None: the index is out of reach, and nobody can say."""
+        return {one: points_in(self._stores.index, one) for one in collections}

@@ -11,11 +11,12 @@ from core.batch.quality import QualityWork
 from core.engine.stores import Stores
 from core.errors import EngineError, Misconfigured, Unavailable
 from core.index.frames import Sampling
-from core.model.metrics import OTHERS, PROBLEM, Reading, Sample
+from core.model.coverage import together
+from core.model.metrics import DRIFT_CLEAN, DRIFT_FOUND, OTHERS, PROBLEM, Reading, Sample
 from core.model.use import MILLION
 from core.read.rates import Rates
 from core.read.tally import SearchTally
-from core.record.census import Census, ErrorCounts, TenantWork
+from core.record.census import Census, ErrorCounts
 from core.settings import Settings
 
 # What a million tokens of a provider's model cost, by batch jobs or not; None: not known.
@@ -68,7 +69,7 @@ class Watch:
     def reading(self, price: Price) -> Reading:
         """All figures. A part that cannot be read in time is named in `memory_metrics_problem`; the others stand."""
         parts: dict[str, Callable[[], Iterator[Sample]]] = {
-            "backlog": self._backlog,
+            "coverage": self._coverage,
             "use": lambda: self._use(price),
             "errors": self._known_errors,
             "generations": self._generations,
@@ -92,15 +93,19 @@ class Watch:
         except EngineError:
             return  # kept for the next time
 
-    def _backlog(self) -> Iterator[Sample]:
-        found = self._census.backlog()
+    def _coverage(self) -> Iterator[Sample]:
+        found = self._census.coverage()
         shown, rest = found[: self._tenants], found[self._tenants :]
-        ages = [one.oldest for one in rest if one.oldest is not None]
-        waiting, aside = sum(one.waiting for one in rest), sum(one.set_aside for one in rest)
-        for one in [*shown, TenantWork(OTHERS, waiting, aside, max(ages, default=None))]:
+        for one in [*shown, together(OTHERS, rest)]:
+            yield Sample("memory_records", one.records, (one.tenant,))
             yield Sample("memory_backlog_entries", one.waiting, (one.tenant,))
             yield Sample("memory_set_aside_entries", one.set_aside, (one.tenant,))
-            yield Sample("memory_backlog_oldest_seconds", one.oldest or 0.0, (one.tenant,))
+            yield Sample("memory_backlog_oldest_seconds", one.waited, (one.tenant,))
+            for generation, points in one.points.items():
+                yield Sample("memory_index_points", points, (one.tenant, str(generation)))
+            for name, moments in ((DRIFT_CLEAN, one.clean_at), (DRIFT_FOUND, one.found_at)):
+                for store, at in moments.items():
+                    yield Sample(name, 0.0 if at is None else at.timestamp(), (one.tenant, store))
 
     def _use(self, price: Price) -> Iterator[Sample]:
         for model, use in self._census.use_today().items():
@@ -129,6 +134,10 @@ class Watch:
 
     def _events(self) -> Iterator[Sample]:
         yield Sample("memory_events_lag_seconds", self._census.unshipped())
+        if self._stores.events is not None:  # without a cache there are no streams, and nothing waits for them
+            waiting, seconds = self._census.relay()
+            yield Sample("memory_stream_lag_events", waiting)
+            yield Sample("memory_stream_lag_seconds", seconds)
 
     def _cache(self) -> Iterator[Sample]:
         for kind, (asked, hit) in self._rates.rates().items():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from core.errors import NotFound
 from core.index import drift_sample
 from core.index.drift import Comparison
+from core.model.coverage import INDEX
 from core.model.drift import (
     SAMPLES,
     Depth,
@@ -28,7 +29,7 @@ from core.model.drift import (
 from core.model.generation import GenerationState
 from core.record import drift
 from core.record.backfill import Backfill
-from core.record.drift import INDEX, Figures
+from core.record.drift import Figures
 from core.record.orphans import Orphans
 
 ENQUEUED = (Kind.MISSING, Kind.STALE, Kind.PAYLOAD)

@@ -34,13 +34,17 @@ def index_health(
     """Up to `limit` tenants, those named or any. What still waits, or was set aside, is not due."""
     found = []
     for one in expected(database, tenants, limit):
-        points: int | None
-        try:
-            points = index.count(one.generation.collection)
-        except NotFound:
-            points = 0
-        except Transient:
-            points = None
         due = max(0, one.wanted - one.waiting)
+        points = points_in(index, one.generation.collection)
         found.append(IndexHealth(tenant=one.generation.tenant, due=due, points=points))
     return found
+
+
+def points_in(index: VectorIndex, collection: str) -> int | None:
+    """How many points a collection holds now, 0 where there is none; None: the index is out of reach."""
+    try:
+        return index.count(collection)
+    except NotFound:
+        return 0
+    except Transient:
+        return None

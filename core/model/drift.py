@@ -160,29 +160,6 @@ class Look:
         return self.parts == 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """One generation of a tenant: what its index should hold, what of that waits, and how it was when last looked at.
-
-    `points` is None until it was counted. `clean_at`: all of it was compared and agreed; None: never.
-    """
-
-    tenant: str
-    generation: int
-    state: str
-    records: int
-    waiting: int
-    set_aside: int
-    oldest_waiting: datetime | None
-    points: int | None
-    looked_at: datetime | None
-    verdict: str | None
-    counted_at: datetime | None
-    clean_at: datetime | None
-    found_at: datetime | None
-    orphans: int
-
-
 @dataclass(slots=True)
 class Tally:
     """What a look gathers of one generation, by kind: all are counted, `most` of each are kept to be repaired.

@@ -31,11 +31,17 @@ SEARCH_SECONDS = "memory_search_seconds"
 SEARCH_DEGRADED = "memory_search_degraded_total"
 SEARCH_FAILED = "memory_search_failed_total"
 PROBLEM = "memory_metrics_problem"
+DRIFT_CLEAN = "memory_drift_clean_timestamp_seconds"
+DRIFT_FOUND = "memory_drift_found_timestamp_seconds"
 
 METRICS: tuple[Metric, ...] = (
-    Metric("memory_backlog_entries", Kind.GAUGE, "Index work that waits, of a tenant at most 100,000", ("tenant",)),
+    Metric("memory_records", Kind.GAUGE, "Memories an index of the tenant should hold", ("tenant",)),
+    Metric("memory_index_points", Kind.GAUGE, "Points of an index when it was last counted", ("tenant", "generation")),
+    Metric("memory_backlog_entries", Kind.GAUGE, "Index work that waits, of an index at most 100,000", ("tenant",)),
     Metric("memory_backlog_oldest_seconds", Kind.GAUGE, "Age of the oldest index work that waits", ("tenant",)),
     Metric("memory_set_aside_entries", Kind.GAUGE, "Index work that was taken out of the queue", ("tenant",)),
+    Metric(DRIFT_CLEAN, Kind.GAUGE, "When all of a store was last compared and agreed; 0: never", ("tenant", "store")),
+    Metric(DRIFT_FOUND, Kind.GAUGE, "When something in a store was last found wrong; 0: never", ("tenant", "store")),
     Metric("memory_embedding_requests_total", Kind.COUNTER, f"Requests to embedding models {TODAY}", MODEL),
     Metric("memory_embedding_texts_total", Kind.COUNTER, f"Texts embedded {TODAY}", MODEL),
     Metric("memory_embedding_tokens_total", Kind.COUNTER, f"Tokens the models counted {TODAY}", MODEL),
@@ -49,6 +55,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("memory_archive_objects", Kind.GAUGE, "Objects of archived memories"),
     Metric("memory_archive_bytes", Kind.GAUGE, "Bytes of these objects"),
     Metric("memory_events_lag_seconds", Kind.GAUGE, "Age of the oldest deletion that is not in the ledger yet"),
+    Metric("memory_stream_lag_events", Kind.GAUGE, "Events streams were not given yet, of a tenant at most 10,000"),
+    Metric("memory_stream_lag_seconds", Kind.GAUGE, "Age of the oldest of these events"),
     Metric(SEARCH_SECONDS, Kind.HISTOGRAM, "Searches of this process that were answered"),
     Metric(SEARCH_DEGRADED, Kind.COUNTER, "Of these, answers with something missing"),
     Metric(SEARCH_FAILED, Kind.COUNTER, "Searches of this process that ended with an error"),

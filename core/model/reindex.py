@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from core.model.generation import Generation, GenerationState
+from core.model.names import collection_name
 from core.model.space import EmbeddingSpace
 
 
@@ -120,6 +121,7 @@ class GenerationStatus:
 
     tenant: str
     number: int
+    index_group: str
     state: GenerationState
     space: EmbeddingSpace
     verdict: GateVerdict | None
@@ -132,6 +134,11 @@ class GenerationStatus:
     set_aside: int
     fed: int
     ranges_left: int
+
+    @property
+    def collection(self) -> str:
+        """Name of its collection."""
+        return collection_name(self.index_group, self.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,21 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from core.model.coverage import Coverage, TenantCoverage, by_tenant
 from core.model.use import Use
 from core.record.database import Database, Row
 from core.record.queries import query
 
-MOST_OF_A_TENANT = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class TenantWork:
-    """The queue of one tenant; `oldest` in seconds, None where nothing waits."""
-
-    tenant: str
-    waiting: int
-    set_aside: int
-    oldest: float | None
+MOST_OF_A_QUEUE = 100_000
+MOST_EVENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +32,18 @@ class Census:
         self._database = database
         self._timeout = str(int(timeout / timedelta(milliseconds=1)))
 
-    def backlog(self) -> list[TenantWork]:
-        """Tenants that have work, most first."""
-        return [TenantWork(**row) for row in self._rows("census_backlog", most=MOST_OF_A_TENANT)]
+    def coverage(self) -> list[TenantCoverage]:
+        """What every tenant has, what waits and when it was compared; those with most work first.
+
+        By the query that people are shown, each count ended at a bound: no queue is read to its end.
+        """
+        rows = self._rows("coverage", tenants=None, most=MOST_OF_A_QUEUE)
+        return by_tenant(Coverage(**row) for row in rows)
+
+    def relay(self) -> tuple[int, float]:
+        """Events no stream was given yet, for each tenant counted up to a bound, and seconds since the oldest."""
+        (row,) = self._rows("census_relay", most=MOST_EVENTS)
+        return int(row["waiting"]), row["seconds"] or 0.0
 
     def use_today(self) -> dict[tuple[str, str], Use]:
         """What embedding took today (UTC), by provider and model."""

@@ -11,13 +11,13 @@ from typing import Any
 from psycopg.rows import namedtuple_row, tuple_row
 from psycopg.types.json import Jsonb
 
-from core.model.drift import Coverage, Depth, Span, StoreReport, Verdict, as_plain, from_plain, spans_of
+from core.model.coverage import Coverage, LeasedRun
+from core.model.drift import Depth, Span, StoreReport, Verdict, as_plain, from_plain, spans_of
 from core.model.generation import GenerationState
 from core.model.point import Indexable
 from core.record.database import Database, Session
 from core.record.queries import query
 
-INDEX = "index"
 FOLDED_AT_ONCE = 20_000
 MOST_FOLDS = 100
 
@@ -209,7 +209,14 @@ def reports(database: Database, tenants: Sequence[str] | None, limit: int) -> li
 
 
 def coverage(database: Database, tenants: Sequence[str] | None = None) -> list[Coverage]:
-    """Coverage and lag of every generation that is not dropped, of all tenants or those named."""
-    values = {"tenants": None if tenants is None else list(tenants)}
+    """Coverage and lag of every index that is not dropped, and of the other stores, of all tenants or those named."""
+    values = {"tenants": None if tenants is None else list(tenants), "most": None}
     with database.across() as session:
         return [Coverage(**row) for row in session.execute(query("coverage"), values).fetchall()]
+
+
+def runs(database: Database, tenants: Sequence[str] | None = None) -> list[LeasedRun]:
+    """Who holds work of the tenants (all, or those named) under a lease, and those whose lease has run out."""
+    values = {"tenants": None if tenants is None else list(tenants)}
+    with database.across() as session:
+        return [LeasedRun(**row) for row in session.execute(query("runs"), values).fetchall()]

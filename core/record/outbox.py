@@ -90,10 +90,14 @@ class Outbox:
             rows = session.execute(query("outbox_drop"), {"tenant": tenant, "ids": list(ids)}).fetchall()
         return sorted({row["memory_id"] for row in rows})
 
-    def claimable(self, limit: int) -> list[str]:
-        """Up to `limit` tenants with work that can be done now, the one served least recently first. Cheap."""
+    def claimable(self, limit: int, tenants: Sequence[str] | None = None) -> list[str]:
+        """Up to `limit` tenants (of all, or those named) with work that can be done now.
+
+        The one served least recently comes first. Cheap.
+        """
+        values = {"limit": limit, "tenants": None if tenants is None else list(tenants)}
         with self._database.across() as session:
-            return [row["tenant"] for row in session.execute(query("outbox_claimable"), {"limit": limit}).fetchall()]
+            return [row["tenant"] for row in session.execute(query("outbox_claimable"), values).fetchall()]
 
     def backlog(self, tenants: Sequence[str] | None = None) -> list[Backlog]:
         """What is there and what is still to do, tenant by tenant."""

@@ -56,6 +56,15 @@ def prefect_url(prefect_api: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 @pytest.fixture
+def server(prefect_url: str) -> Iterator[Any]:
+    """A client of the session's server."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        yield client
+
+
+@pytest.fixture
 def home(prefect_api: None, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Settings of an engine of the test's own, in the environment: small portions, no cache."""
     monkeypatch.setenv("MEMORY_HOME", str(tmp_path))

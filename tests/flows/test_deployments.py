@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from prefect.automations import AutomationCore
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import PrefectHTTPStatusError
@@ -25,13 +25,6 @@ from deployments.serving import built, flow_of, put_on_server, ready, runner_of
 from tasks.events import Happened
 
 ROWS = {one.name: one for one in TABLE}
-
-
-@pytest.fixture
-def server(prefect_url: str) -> Iterator[SyncPrefectClient]:
-    """A client of the session's server."""
-    with get_client(sync_client=True) as client:
-        yield client
 
 
 def on_server(client: SyncPrefectClient, one: Deployment) -> Any:

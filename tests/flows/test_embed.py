@@ -70,6 +70,50 @@ def test_only_the_tenants_named(remember: Remember) -> None:
     assert waiting() == {"anna": 3, "bert": 0}
 
 
+def test_small_tenants_are_one_task_and_one_that_fails_stops_no_other(
+    remember: Remember, remember_elsewhere: Remember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.flows.conftest import task_names
+
+    monkeypatch.setenv("MEMORY_EMBED_PORTION", "48")
+    for tenant, number in (("anna", 3), ("bert", 4), ("carl", 12)):
+        remember(tenant, number)
+    remember_elsewhere("alien", 2)
+    state = embed()
+    assert isinstance(state.result(raise_on_failure=False), Misconfigured)
+    assert figures(state.result(raise_on_failure=False)) == {
+        "alien": (0, 0),
+        "anna": (3, 0),
+        "bert": (4, 0),
+        "carl": (12, 0),
+    }
+    assert [name for name in task_names(state) if name.startswith("embed ")] == ["embed 3 tenants: 9", "embed carl: 12"]
+    assert waiting() == {"alien": 2, "anna": 0, "bert": 0, "carl": 0}
+
+
+def test_what_of_a_pack_is_worth_another_try_is_tried_on_its_own(
+    remember: Remember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks import embed as tasks
+    from tests.flows.conftest import task_names
+
+    monkeypatch.setenv("MEMORY_EMBED_PORTION", "48")
+    remember("anna", 3)
+    remember("bert", 4)
+    step, failed = tasks.step, []
+
+    def away_once(work: Any, portion: Any) -> Any:
+        if portion.tenant == "bert" and not failed:
+            failed.append(portion)
+            raise Unavailable("the record was away for a moment")
+        return step(work, portion)
+
+    monkeypatch.setattr(tasks, "step", away_once)
+    state = embed()
+    assert (state.is_completed(), waiting()) == (True, {"anna": 0, "bert": 0})
+    assert [name for name in task_names(state) if name.startswith("embed ")] == ["embed 2 tenants: 7", "embed bert: 4"]
+
+
 def test_a_misconfigured_tenant_does_not_stop_the_others(remember: Remember, remember_elsewhere: Remember) -> None:
     remember_elsewhere("alien", 25)
     remember("bert", 25)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+
 from core.errors import Misconfigured
 
 Remember = Callable[[str, int], None]
@@ -17,13 +20,13 @@ def nightly() -> Any:
     return flow(return_state=True)
 
 
-def table() -> Any:
-    """The report as Prefect keeps it: its rows, and the note above them."""
+def table(key: str = "nightly-report") -> Any:
+    """A report as Prefect keeps it: its rows, and the note above them."""
     import json
 
     from prefect.artifacts import Artifact
 
-    artifact = Artifact.get("nightly-report")
+    artifact = Artifact.get(key)
     assert artifact is not None
     assert isinstance(artifact.data, str)
     return json.loads(artifact.data), artifact.description
@@ -49,10 +52,39 @@ def test_the_report_has_a_row_a_tenant(remember: Remember, set_aside_one: Callab
         1,
     ]
     shown, note = table()
-    assert [row["tenant"] for row in shown] == ["anna", "bert"]
+    assert [(row["tenant"], row["set aside"], row["cost today (USD)"]) for row in shown] == [
+        ("anna", 0, 0.0),
+        ("bert", 1, 0.0),
+    ]
+    assert shown[0]["drift"] == "clean"
+    assert shown[1]["reasons"].startswith("1 × ")
     assert note.startswith(
         "embed: completed, 1 set aside; mend: completed; archive: completed; reap: completed; snapshot: completed"
     )
+
+
+def test_every_chore_keeps_a_table_of_what_it_has_and_the_run_a_link_to_the_pages_of_the_gates(
+    server: SyncPrefectClient, remember: Remember
+) -> None:
+    from flows.relay import relay
+
+    remember("anna", 3)
+    state = nightly()
+    chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[state.state_details.flow_run_id]))
+    shown = {one.key: one for one in server.read_artifacts(artifact_filter=chosen)}
+    assert shown.keys() == {"nightly-report", "data-docs"}
+    assert ".html" in shown["data-docs"].data
+    kept = {}
+    for chore in ("mend", "reconcile", "archive", "reap", "snapshot"):
+        kept[chore], _ = table(f"{chore}-report")
+        assert {row["tenant"] for row in kept[chore]} == {"anna"}
+    assert {row["store"]: row["verdict"] for row in kept["mend"]}["index 1"] == "clean"
+    assert (kept["snapshot"][0]["rows"], kept["snapshot"][0]["damaged"]) == (3, 0)
+    assert (kept["archive"][0]["archived"], kept["archive"][0]["failed"]) == (0, "")
+    assert kept["reap"][0]["purged"] == 0
+    relay()
+    told, _ = table("relay-report")
+    assert told[0]["skipped"].startswith("there is no Redis")
 
 
 def test_it_runs_twice(remember: Remember) -> None:
@@ -87,4 +119,6 @@ def test_errors_that_end_a_task_are_counted_by_type(remember_elsewhere: Remember
     assert nightly().is_failed()
     with open_engine(load_settings()) as engine:
         counts = {one.labels: one.value for one in reading_of(engine).samples if one.name == "memory_errors_total"}
-    assert counts.keys() == {("embed portion", "Misconfigured")}  # once, or again when what differs is mended
+    assert counts == {("embed portion", "Misconfigured"): 1}  # mending does not ask again at once
+    _, note = table("mend-report")
+    assert "alien not embedded again: it failed just now" in note

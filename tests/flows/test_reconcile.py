@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +67,7 @@ def test_lost_points_are_told_by_a_dry_run_and_mended_by_the_command(remember: R
     history = [one for one in shown(run("drift", "-t", "anna", "--limit", "50", "--json")) if one["store"] == "index"]
     assert [one["verdict"] for one in history] == ["clean", "drift", "clean"]
     assert "missing" in run("drift", "-t", "anna", "--limit", "50").output
-    status = shown(run("status", "-t", "anna", "--json"))["coverage"]
+    status = [one for one in shown(run("status", "-t", "anna", "--json"))["coverage"] if one["store"] == "index"]
     assert [(one["records"], one["points"], one["waiting"], one["verdict"]) for one in status] == [(12, 12, 0, "clean")]
     assert status[0]["clean_at"] > status[0]["found_at"]
 
@@ -99,29 +103,27 @@ def test_what_only_a_person_can_settle_is_left_with_its_reason(remember: Remembe
 def test_watching_finds_by_numbers_and_mends_and_goes_on(
     remember: Remember, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deployments import commands_reconcile
-
     remember("anna", 12)
     remember("bert", 3)
     assert run("run", "embed", "--json").exit_code == 0
     monkeypatch.setenv("MEMORY_RECONCILE_EVERY", "1")
-    monkeypatch.setattr(commands_reconcile, "MOST_ROUNDS", 4)
-    glances = []
-    wrong = commands_reconcile._wrong
+    monkeypatch.setenv("MEMORY_TEND_EVERY", "0.2")
+    lose("m1", "m2")
+    left: list[int] = []
 
-    def seen(reports: Any) -> list[str]:
-        if not reports:
-            return []  # this round looks by digests
-        if not glances:
-            lose("m1", "m2")
-        glances.append(wrong(reports))
-        return glances[-1]
+    def watch_the_watcher() -> None:
+        with open_engine(load_settings()) as engine:
+            for _ in range(100):
+                left.append(engine._index.count("anna.g1"))
+                if left[-1] == 12:
+                    break
+                time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(commands_reconcile, "_wrong", seen)
-    done = run("reconcile", "--watch")
-    assert done.exit_code == 0
-    assert glances == [[], ["anna"], []]
-    assert "missing" in done.output
+    watcher = threading.Thread(target=watch_the_watcher)
+    watcher.start()
+    done = run("reconcile", "--watch", "-t", "anna")
+    watcher.join()
+    assert (done.exit_code, left[-1]) == (0, 12)
+    assert "drift: anna: 2 differ" in done.output
     assert run("reconcile", "--json").exit_code == 0
-    with open_engine(load_settings()) as engine:
-        assert engine._index.count("anna.g1") == 12

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from prefect import flow
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
 from core.assembly import open_engine
@@ -17,13 +17,6 @@ from core.settings import load_settings
 from tasks.seen import Progress, key_of, reasons_of, said_of
 
 Remember = Callable[[str, int], None]
-
-
-@pytest.fixture
-def server(prefect_url: str) -> Iterator[SyncPrefectClient]:
-    """A client of the session's server."""
-    with get_client(sync_client=True) as client:
-        yield client
 
 
 @pytest.fixture

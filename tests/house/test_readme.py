@@ -6,9 +6,11 @@ import re
 from datetime import timedelta
 
 import pytest
+import yaml
 
 from core.model.metrics import METRICS
 from core.settings import Settings
+from deployments.automations import alarms
 from deployments.cli import app
 from tests.house.source import ROOT
 
@@ -49,3 +51,14 @@ def test_every_command_is_in_its_table() -> None:
 
 def test_every_metric_is_in_its_table() -> None:
     assert set(re.findall(r"`(memory_\w+)`", README)) == {metric.name for metric in METRICS}
+
+
+def test_every_alarm_has_its_paragraph() -> None:
+    rules = yaml.safe_load((ROOT / "deployments/prometheus-alerts.yaml").read_text(encoding="utf-8"))
+    alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"]}
+    assert len(alerts) >= 15
+    told = dict(re.findall(r"^\| `(Memory[A-Z]\w+)` \| (.+) \|$", README, re.MULTILINE))
+    assert told.keys() == alerts
+    assert all(len(text) >= 50 for text in told.values())
+    automations = {alarm.name.removeprefix("memory: ") for alarm in alarms()}
+    assert automations <= set(re.findall(r"^\| ([a-z ]+) \| [^|]+ \| [^|]{50,} \|$", README, re.MULTILINE))

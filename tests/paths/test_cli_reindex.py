@@ -69,6 +69,10 @@ def test_a_tenant_is_moved_shown_rolled_back_and_its_other_index_dropped() -> No
         (2, "live", 64),
     ]
     assert shown[1]["verdict"]["passed"]
+    counts = [(one["records"], one["points"], one["waiting"], one["set_aside"]) for one in shown]
+    assert counts == [(12, 12, 0, 0), (12, 12, 0, 0)]
+    told = CliRunner().invoke(app, ["generations", "--tenant", "clinic"], prog_name="memory").stdout
+    assert all(word in told for word in ("retiring", "live", "passed", "records", "points"))
     assert run("generations", "drop", "2", "--tenant", "clinic")[0] == 1
     assert run("rollback", "--tenant", "clinic")[1] == {"tenant": "clinic", "live": 1}
     assert run("generations", "drop", "2", "--tenant", "clinic")[0] == 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,19 @@ import psycopg
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
 
 from core.assembly import Engine, open_engine
 from core.assembly.metrics import reading_of, register_metrics, serving_metrics
 from core.batch.embed import Portion, step
+from core.batch.reconcile import step as reconcile_step
 from core.errors import Misconfigured, Refused, Unavailable
-from core.model.memory import Draft
+from core.model.drift import Depth
+from core.model.memory import Draft, embedding_id
 from core.model.metrics import METRICS
 from core.settings import load_settings
+from deployments.cli import app
+from tasks.mending import tell_events
 
 SECRET = "the combination is 7294"
 Figures = dict[tuple[str, str], float]
@@ -105,6 +112,53 @@ def test_the_figures_are_what_the_record_says(engine: Engine, database_url: str)
     assert 7200 <= found["memory_events_lag_seconds", ""] < 7300
 
 
+def test_drift_is_told_by_tenant_and_store_as_status_shows_it(
+    engine: Engine, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("home", "postgres_url", "cache"):
+        monkeypatch.setenv(f"MEMORY_{name.upper()}", str(chosen[name]))
+    write(engine, "anna", 5)
+    write(engine, "bert", 2)
+    step(engine.embed_work(), Portion(tenant="anna", records=10))
+    clean, found_at = "memory_drift_clean_timestamp_seconds", "memory_drift_found_timestamp_seconds"
+    _, found = scraped(engine)
+    assert (found[clean, "anna index"], found[found_at, "anna index"]) == (0, 0)  # never is not clean
+    work = replace(engine.upkeep.work(), rules=replace(engine.upkeep.work().rules, minimum_age=timedelta(0)))
+    for look in engine.upkeep.plan(["anna"]):
+        reconcile_step(work, look, Depth.DIGESTS)
+    engine._index.delete("anna.g1", {embedding_id("anna", "m1"): 2**52})
+    for look in engine.upkeep.plan(["anna"]):
+        reconcile_step(work, look, Depth.DIGESTS)
+    _, found = scraped(engine)
+    assert 0 < found[clean, "anna index"] < found[found_at, "anna index"]
+    assert found[clean, "alias anna"] > found[found_at, "alias anna"] == 0
+    assert (found["memory_records", "anna"], found["memory_index_points", "1 anna"]) == (5, 4)
+    assert ("memory_index_points", "1 bert") not in found  # nobody has counted them
+    shown = json.loads(CliRunner().invoke(app, ["status", "--json"], prog_name="memory").stdout)
+    stores = {(one["tenant"], one["store"]): one for one in shown["coverage"]}
+    told = stores["anna", "index"]
+    assert (told["records"], told["points"], told["waiting"], told["set_aside"]) == (5, 4, 1, 0)
+    assert datetime.fromisoformat(told["found_at"]).timestamp() == found[found_at, "anna index"]
+    assert datetime.fromisoformat(told["clean_at"]).timestamp() == found[clean, "anna index"]
+    assert stores["bert", "index"]["waiting"] == found["memory_backlog_entries", "bert"] == 2
+
+
+def test_events_wait_for_streams_where_there_are_streams(chosen: dict[str, Any], valkey_url: str) -> None:
+    with open_engine(load_settings(**{**chosen, "cache": True, "redis_url": valkey_url})) as engine:
+        write(engine, "anna", 3)
+        _, found = scraped(engine)
+        assert found["memory_stream_lag_events", ""] == 3
+        assert 0 < found["memory_stream_lag_seconds", ""] < 60
+        tell_events(engine)
+        _, found = scraped(engine)
+    assert (found["memory_stream_lag_events", ""], found["memory_stream_lag_seconds", ""]) == (0, 0)
+
+
+def test_without_streams_no_event_waits_for_one(engine: Engine) -> None:
+    write(engine, "anna", 3)
+    assert not any(name.startswith("memory_stream") for name, _ in scraped(engine)[1])
+
+
 def test_tenants_beyond_the_bound_are_summed(chosen: dict[str, Any]) -> None:
     with open_engine(load_settings(**chosen, metrics_tenants=1)) as engine:
         for tenant, number in (("anna", 3), ("bert", 5), ("carl", 1)):
@@ -123,7 +177,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_stands(engine: Engine, databas
         admin.commit()
         _, found = scraped(engine)
     assert found["memory_metrics_problem", "use"] == 1
-    assert found["memory_metrics_problem", "backlog"] == 0
+    assert found["memory_metrics_problem", "coverage"] == 0
     assert found["memory_backlog_entries", "anna"] == 1
     assert not any(name == "memory_embedding_texts_total" for name, _ in found)
 
@@ -149,7 +203,7 @@ def test_searches_of_this_process_are_told_to_a_services_own_registry(engine: En
     assert registry.get_sample_value("memory_search_seconds_bucket", {"le": "+Inf"}) == 1
     assert registry.get_sample_value("memory_search_degraded_total") == 1
     assert registry.get_sample_value("memory_search_failed_total") == 0
-    assert registry.get_sample_value("memory_metrics_problem", {"part": "backlog"}) is None
+    assert registry.get_sample_value("memory_metrics_problem", {"part": "coverage"}) is None
 
 
 def test_a_search_without_the_record_counts_as_failed(engine: Engine, database_url: str) -> None:

@@ -14,11 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from core.assembly import Engine, open_engine
 from core.errors import Misconfigured, Unavailable
-from core.model.memory import Draft
+from core.model.memory import Draft, embedding_id
 from core.settings import load_settings
+from tasks import events
 from tasks.tending import LONGEST_PAUSE, Tended, chores_of, tend
 from tests.house.source import ROOT
 
@@ -82,6 +84,30 @@ def test_what_is_written_is_found_by_its_meaning_and_what_is_deleted_is_shipped(
         assert (backlog.waiting, engine.claimable()) == (0, [])
         assert engine.safekeeping.ledger().ship() == 0
         assert [hit.memory.id for hit in engine.search("anna", "what does Ana like to drink?").found] == ["tea"]
+
+
+def test_what_happens_is_told_once_and_nobody_is_told_where_no_server_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        events, "emit_event", lambda event, resource, **_: told.append((event, resource["memory.tenant"]))
+    )
+    monkeypatch.setenv("MEMORY_EMBED_TOKENS_A_DAY", "0")
+    monkeypatch.setenv("MEMORY_RECONCILE_MINIMUM_AGE", "0")
+    with open_engine(load_settings()) as engine:
+        engine.write("anna", Draft(id="tea", content="Ana prefers green tea"))
+    run(list(chores_of(load_settings())), Hours(), 30)
+    assert told == []
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:1/api"}):
+        run(list(chores_of(load_settings())), Hours(), 30)
+        assert told == [("memory.budget.reached", "anna")]  # however often it looks
+        monkeypatch.delenv("MEMORY_EMBED_TOKENS_A_DAY")
+        run(list(chores_of(load_settings())), Hours(), 10)
+        with open_engine(load_settings()) as engine:
+            engine._index.delete("anna.g1", {embedding_id("anna", "tea"): 2**52})
+        run(list(chores_of(load_settings())), Hours(), 30)
+    assert told[1:] == [("memory.drift.found", "anna")]
 
 
 def test_each_chore_is_looked_at_as_often_as_it_needs(home: Path) -> None:

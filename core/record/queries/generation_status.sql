@@ -1,6 +1,6 @@
 -- as: worker
 -- Every generation with what waits for it. `behind` is unknown to nobody: an empty outbox is 0.
-SELECT g.tenant, g.number, g.state, g.space, g.verdict, g.reason, g.registered_at, g.changed_at, g.retire_at,
+SELECT g.tenant, g.number, g.index_group, g.state, g.space, g.verdict, g.reason, g.registered_at, g.changed_at, g.retire_at,
        g.runner_until > now() AS running,
        coalesce(o.waiting, 0) AS waiting, coalesce(o.set_aside, 0) AS set_aside,
        coalesce(r.fed, 0) AS fed, coalesce(r.open, 0) AS ranges_left

@@ -4,6 +4,7 @@
 SELECT g.tenant
 FROM generation g
 WHERE g.state <> 'dropped' AND g.dropping_at IS NULL
+  AND (%(tenants)s::text[] IS NULL OR g.tenant = ANY (%(tenants)s::text[]))
   AND EXISTS (
     SELECT FROM outbox o
     WHERE o.tenant = g.tenant AND o.generation = g.number AND o.set_aside_at IS NULL
