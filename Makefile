@@ -26,7 +26,7 @@ check: $(STAMP)
 	$(BIN)/python -m pytest -q tests/house
 
 test: check
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/house -m "not browser"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --ignore=tests/house -m "not browser"
 
 browser: $(STAMP)
 	$(BIN)/python -m pytest -q -m browser tests/paths/test_browser.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,13 @@ import pytest
 import redis
 
 from tests.seaweed import S3Server, running_s3
-from tests.servers import PostgresServer, running_postgres, running_valkey, sweep, temporary_home
+from tests.servers import PostgresServer, homes_root, running_postgres, running_valkey, sweep, temporary_home
 from tests.tcp_postgres import TcpPostgres, tcp_postgres
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Folders of tests on the memory disk: an index syncs every write, and a disk takes that many milliseconds."""
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(homes_root()))
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
@@ -13,7 +11,7 @@ import pytest
 from core.batch.batch_lane import Submitting, step
 from core.model.memory import Draft
 from tests.batch.batch_engine import Lane, as_argument
-from tests.house.source import ROOT
+from tests.forks import ended
 
 # Submits, or follows, and kills itself with -9 just before or after the named step.
 VICTIM = """
@@ -55,8 +53,7 @@ FOLLOW = [
 
 
 def killed(lane: Lane, action: str, when: str, name: str) -> None:
-    command = [sys.executable, "-c", VICTIM, as_argument(lane.chosen), action, when, name]
-    assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == -9
+    assert ended(VICTIM, as_argument(lane.chosen), action, when, name) == -9
     lane.leases_run_out()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 from core.errors import Refused
 from core.model.memory import Draft
 from tests.batch.conftest import Parts, assemble
-from tests.house.source import ROOT
+from tests.forks import ended
 
 # Runs a drain that kills itself with -9 just after the named step of the indexer, or of the outbox.
 VICTIM = """
@@ -45,10 +43,7 @@ STEPS = [
 
 
 def killed_after(step: str, database_url: str, root: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", VICTIM, database_url, str(root), step], cwd=ROOT, timeout=60, check=False
-    )
-    assert done.returncode == -9
+    assert ended(VICTIM, database_url, str(root), step) == -9
 
 
 def leases_run_out(database_url: str) -> None:

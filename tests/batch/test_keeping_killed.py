@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from tests.batch.keeping import Keeping, keep
 from tests.batch.test_recover import assert_recovered
 from tests.batch.test_snapshot import assert_whole
-from tests.house.source import ROOT
+from tests.forks import ended
 
 # Runs a chore that kills itself with -9 just after the named step was done for the n-th time.
 VICTIM = """
@@ -62,9 +60,7 @@ FORGET = [("put_part", 1), ("put_manifest", 1), ("purge", 1)]
 def killed(kept: Keeping, chore: str, step: str, times: int) -> None:
     """The parts are closed first: an index folder has one holder."""
     kept.parts.index.close()
-    command = [sys.executable, "-c", VICTIM, kept.url, str(kept.root), chore, step, str(times)]
-    done = subprocess.run(command, cwd=ROOT, timeout=60, check=False)
-    assert done.returncode == -9
+    assert ended(VICTIM, kept.url, str(kept.root), chore, step, str(times)) == -9
 
 
 @pytest.mark.parametrize(("step", "times"), SNAPSHOT)

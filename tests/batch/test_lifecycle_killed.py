@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from core.model.memory import Draft
 from tests.batch.lifecycle_parts import Lifecycle, lifecycle_of
-from tests.house.source import ROOT
+from tests.forks import ended
 
 # Runs a chore that kills itself with -9 just after the named step, wherever that step is defined.
 VICTIM = """
@@ -43,9 +41,7 @@ def killed(life: Lifecycle, chore: str, step: str, root: Path) -> Lifecycle:
     """A process that does the chore dies after the step; what a new one has to work with."""
     url = life.url
     life.close()
-    command = [sys.executable, "-c", VICTIM, url, str(root), chore, step]
-    done = subprocess.run(command, cwd=ROOT, timeout=60, check=False)
-    assert done.returncode == -9
+    assert ended(VICTIM, url, str(root), chore, step) == -9
     return lifecycle_of(url, root)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from core.model.drift import Kind, Verdict
 from tests.batch.drifting import by_kind, drifting
-from tests.house.source import ROOT
+from tests.forks import ended
 
 # Looks and works off the queue in a process that kills itself with -9 just after a step was done for the n-th time.
 VICTIM = """
@@ -56,9 +54,7 @@ def test_a_reconcile_killed_after_any_step_is_finished_by_the_next(
         before.add_orphans(2)
         before.turn_to("m0003", 7)
     before.close()
-    command = [sys.executable, "-c", VICTIM, database_url, str(tmp_path), step, str(times)]
-    done = subprocess.run(command, cwd=ROOT, timeout=90, check=False)
-    assert done.returncode == -9
+    assert ended(VICTIM, database_url, str(tmp_path), step, str(times)) == -9
     after = drifting(database_url, tmp_path)
     report = after.mend()
     assert report.verdict is not Verdict.SKIPPED

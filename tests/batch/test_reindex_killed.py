@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import psycopg
@@ -13,7 +11,7 @@ from core.model.generation import GenerationState as State
 from core.model.memory import Draft
 from core.model.reindex import SwapOutcome
 from tests.batch.reindexing import execute, opened_rig, write
-from tests.house.source import ROOT
+from tests.forks import ended
 
 # Runs a reindex, and a sweep when it is through, that kills itself with -9 just before or after the named call.
 VICTIM = """
@@ -63,13 +61,7 @@ def test_a_reindex_killed_at_any_step_is_resumed_by_the_next(database_url: str, 
         write(rig, 25)
         rig.parts.writer.write("t", Draft(id="waiting", content="not in the first index yet"))
     when, _, call = step.partition(" ")
-    done = subprocess.run(
-        [sys.executable, "-c", VICTIM, database_url, str(root), when, *call.split(".")],
-        cwd=ROOT,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == -9
+    assert ended(VICTIM, database_url, str(root), when, *call.split(".")) == -9
     leases_run_out(database_url)
     with opened_rig(database_url, root) as rig:
         rig.parts.writer.write("t", Draft(id="meanwhile", content="written before the next run"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +20,7 @@ from core.model.query import Filters, Selection
 from tests.batch.conftest import assemble
 from tests.batch.reindexing import Rig, execute, rig_of, write
 from tests.batch.test_reindex_killed import VICTIM, leases_run_out
-from tests.house.source import ROOT
+from tests.forks import ended
 
 QUESTIONS = ("a note about subject 3", "entry 37 page 91", "written in the storm", "changed again")
 MODELS = {1: "fake", 2: "new", 3: "other"}
@@ -123,10 +121,7 @@ def words(chance: random.Random) -> str:
 
 def killed_reindex(database_url: str, root: Path, step: str) -> None:
     owner, _, call = step.partition(".")
-    done = subprocess.run(
-        [sys.executable, "-c", VICTIM, database_url, str(root), "after", owner, call], cwd=ROOT, timeout=60, check=False
-    )
-    assert done.returncode == -9
+    assert ended(VICTIM, database_url, str(root), "after", owner, call) == -9
     leases_run_out(database_url)
 
 

@@ -23,29 +23,20 @@ def embed() -> Any:
 
 
 @pytest.mark.timeout(300)
-def test_dask_does_the_same_in_processes_of_its_own(remember: Remember, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMORY_TASK_RUNNER", "dask")
-    for tenant in ("anna", "bert"):
-        remember(tenant, 25)
-    state = embed()
-    assert (state.is_completed(), state.message) == (True, "completed")
-    assert {run.tenant: run.report.embedded for run in state.result()} == {"anna": 25, "bert": 25}
-    with open_engine(load_settings()) as engine:
-        assert [one.waiting for one in engine.backlog()] == [0, 0]
-        assert sum(one.use.texts for one in engine.uses(1)) == 50
-
-
-@pytest.mark.timeout(300)
-def test_a_failing_tenant_stops_no_other_on_dask_either(
+def test_dask_does_the_same_in_processes_of_its_own_and_a_failing_tenant_stops_no_other(
     remember: Remember, remember_elsewhere: Remember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMORY_TASK_RUNNER", "dask")
     remember_elsewhere("alien", 3)
-    remember("bert", 3)
+    for tenant in ("anna", "bert"):
+        remember(tenant, 25)
     state = embed()
     problem = state.result(raise_on_failure=False)
     assert isinstance(problem, Misconfigured)  # the error tree crosses the border of processes whole
-    assert {run.tenant: run.report.embedded for run in problem.details["runs"]} == {"alien": 0, "bert": 3}
+    assert {run.tenant: run.report.embedded for run in problem.details["runs"]} == {"alien": 0, "anna": 25, "bert": 25}
+    with open_engine(load_settings()) as engine:
+        assert {one.tenant: one.waiting for one in engine.backlog()} == {"alien": 3, "anna": 0, "bert": 0}
+        assert sum(one.use.texts for one in engine.uses(1)) == 50
 
 
 def test_the_address_of_a_cluster_is_taken_and_threads_are_the_default(home: Path) -> None:
