@@ -170,8 +170,9 @@ def _note(runs: Runs, pack: Pack, state: State[Any]) -> list[Piece]:
         run.seconds = time.monotonic() - run.started
         if isinstance(end, Report | Submitted):
             run.reports.append(end if isinstance(end, Report) else _report_of(end))
-        elif isinstance(end, Transient) and len(pack) > 1:
-            again.append(one)  # a task of its own is tried again by the type of its error
+        elif len(pack) > 1 and (isinstance(end, Transient) or not isinstance(end, EngineError)):
+            # A task of its own is tried again by the type of its error; time that ran out, or a crash, blames nobody.
+            again.append(one)
         elif run.problem is None:
             unknown = Permanent(f"the portion ended as {state.name}")
             run.problem = end if isinstance(end, EngineError) else unknown

@@ -105,14 +105,20 @@ def costs_of(tenants: Sequence[str]) -> dict[str, float]:
 
 
 def _drift(engine: Engine) -> dict[str, str]:
-    """What the last looks at each tenant's stores said, where it is not that all is well."""
+    """What looks at each tenant's stores said, where it is not that all is well.
+
+    Counts that agree are no comparison: drift that was found stays until a comparison was clean.
+    """
     found: dict[str, list[str]] = {}
     for one in engine.upkeep.coverage():
         said = found.setdefault(one.tenant, [])
+        where = f"{one.store} {one.generation or ''}".rstrip()
         if one.verdict not in {None, "clean"}:
-            said.append(f"{one.store} {one.generation or ''}".rstrip() + f": {one.verdict}")
-        elif one.verdict is None and one.state == LIVE:
-            said.append(f"{one.store} {one.generation}: never compared")
+            said.append(f"{where}: {one.verdict}")
+        elif one.found_at is not None and (one.clean_at is None or one.found_at > one.clean_at):
+            said.append(f"{where}: drift, and not compared since")
+        elif one.clean_at is None and one.state == LIVE:
+            said.append(f"{where}: never compared")
     return {tenant: ", ".join(said) or "clean" for tenant, said in found.items()}
 
 

@@ -131,15 +131,19 @@ def plan(backlog: Sequence[Backlog], portion: int) -> list[Portion]:
     return [turn for turns in zip_longest(*queues) for turn in turns if turn is not None]
 
 
+PACKED = 50
+
+
 def packed(portions: Sequence[Portion], least: int) -> list[tuple[Portion, ...]]:
     """The portions in their order, small ones of several tenants together: packs of at most `least` entries.
 
-    A portion as large as that stands alone. Else ten thousand tenants with a few records each were as many tasks.
+    A portion as large as that stands alone. At most PACKED portions are together: each is a request at least, which a
+    slow provider takes seconds for. Else ten thousand tenants with a few records each were as many tasks.
     """
     packs: list[tuple[Portion, ...]] = []
     room = 0
     for portion in portions:
-        if portion.records <= room:
+        if portion.records <= room and len(packs[-1]) < PACKED:
             packs[-1] += (portion,)
             room -= portion.records
         else:

@@ -86,8 +86,9 @@ def store(session: Session, tenant: str, memory_id: str, draft: Draft, *, relate
         put_terms(session, tenant, {embedding_id(tenant, memory_id): draft})
         _forget_clear(session, tenant, {memory_id: draft})
     if related:
-        changed = [] if row is None or not row["supports"] else [memory_id]
-        put_written(session, tenant, {memory_id: draft}, changed, [memory_id] if row is None else [])
+        # What it supported is looked for in a later statement: this one's may have begun before another writer ended.
+        changed, same = ([], [memory_id]) if row is None else ([memory_id], [])
+        put_written(session, tenant, {memory_id: draft}, changed, same)
     return None if row is None else int(row["version"])
 
 
@@ -105,8 +106,7 @@ def store_many(session: Session, tenant: str, drafts: Mapping[str, Draft]) -> di
     put_terms(session, tenant, {embedding_id(tenant, row["id"]): drafts[row["id"]] for row in rows})
     _forget_clear(session, tenant, {row["id"]: drafts[row["id"]] for row in rows})
     versions = {row["id"]: int(row["version"]) for row in rows}
-    supporting = [row["id"] for row in rows if row["supports"]]
-    put_written(session, tenant, drafts, supporting, [name for name in drafts if name not in versions])
+    put_written(session, tenant, drafts, list(versions), [name for name in drafts if name not in versions])
     return versions
 
 

@@ -31,13 +31,13 @@ WITH RECURSIVE back (distance, frontier, seen) AS (
     CROSS JOIN LATERAL (
         SELECT array_agg(longer.path ORDER BY longer.path) AS paths
         FROM (
-            SELECT DISTINCT p.path || edge.other AS path
+            SELECT DISTINCT edge.other = %(end)s::uuid AS ends, p.path || edge.other AS path
             FROM unnest(growing.paths) AS p (path)
             CROSS JOIN LATERAL graph_edges(%(tenant)s, right(p.path, 36)::uuid, %(types)s::text[], %(outward)s,
                                            %(inward)s, %(most)s) AS edge
             JOIN ball ON ball.entity = edge.other AND ball.distance < %(depth)s - growing.steps
             WHERE right(p.path, 36) <> %(end)s::uuid::text AND position(edge.other::text IN p.path) = 0
-            ORDER BY path
+            ORDER BY ends DESC, path  -- those that have arrived are never cut off by those under way
             LIMIT %(open)s
         ) AS longer
     ) AS next

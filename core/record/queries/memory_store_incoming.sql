@@ -46,5 +46,4 @@ WHERE m.deleted_at IS NOT NULL
        excluded.key_id, excluded.tags, excluded.labels, excluded.metadata, excluded.importance, excluded.source,
        excluded.expires_at)
    OR (excluded.created_at <> now() AND excluded.created_at <> m.created_at)
-RETURNING m.id, m.version,
-          EXISTS (SELECT FROM relation r WHERE r.tenant = %(tenant)s AND r.memory_id = m.id) AS supports;
+RETURNING m.id, m.version;
