@@ -10,43 +10,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import psutil
 
 from core.assembly import Engine, open_engine
-from core.assembly.stores import prepare_record, stop_embedded
 from core.batch.embed import plan, step
 from core.model.memory import Draft
 from core.settings import load_settings
+from tests.bench.homes import fresh_home
 from tests.bench.texts import texts
-from tests.servers import homes_root
 
 SECONDS = 1800
 RECORDED_IN = 3.0
 FIGURES = ("seconds", "cpu_s", "server_cpu_s")
-
-
-@contextmanager
-def home() -> Iterator[None]:
-    """Fresh embedded stores and the bundled model, in the environment; one task at a time, as the loop has it."""
-    with tempfile.TemporaryDirectory(prefix="memory-bench-", dir=homes_root()) as folder:
-        os.environ |= {"MEMORY_HOME": f"{folder}/home", "MEMORY_CACHE": "false", "MEMORY_EMBED_TASKS": "1"}
-        settings = load_settings()
-        prepare_record(settings)
-        try:
-            yield
-        finally:
-            stop_embedded(settings)
+# One task at a time, as the loop has it.
+ALONE = {"MEMORY_EMBED_TASKS": "1"}
 
 
 def fill(tenant: str, records: int) -> None:
@@ -122,7 +107,7 @@ def spent_below(process: psutil.Process) -> float:
 def compared(records: int, pairs: int) -> dict[str, Any]:
     """Medians of the loop and of the flow, and how much more the flow takes."""
     runs: dict[str, list[dict[str, float]]] = {"loop": [], "flow": []}
-    with home():
+    with fresh_home(ALONE):
         for number in range(pairs):
             for how in ("loop", "flow") if number % 2 == 0 else ("flow", "loop"):
                 tenant = f"{how}{number}"

@@ -15,23 +15,20 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import psutil
 
 from core.assembly import open_engine
-from core.assembly.stores import prepare_record, stop_embedded
 from core.batch.embed import Portion, step
 from core.model.memory import Draft
 from core.settings import Settings, load_settings
+from tests.bench.homes import fresh_home
 from tests.bench.texts import texts
 from tests.openai_server import Fault, OpenAIServer
-from tests.servers import homes_root
 
 TENANTS = 8
 SECONDS = 600
@@ -42,29 +39,18 @@ WARM = "warming up"
 IDLE_CORES = 0.2
 
 
-@contextmanager
-def home(server: OpenAIServer) -> Iterator[None]:
-    """Environment of fresh embedded stores; texts go to the server, ten at a time."""
-    with tempfile.TemporaryDirectory(prefix="memory-bench-", dir=homes_root()) as folder:
-        chosen = {"MEMORY_HOME": f"{folder}/home", "MEMORY_LEASE": "20", "MEMORY_CACHE": "false"}
-        chosen |= {
-            "MEMORY_EMBEDDING_PROVIDER": "openai",
-            "MEMORY_EMBEDDING_MODEL": "text-embedding-3-small",
-            "MEMORY_EMBEDDING_DIMENSIONS": "64",
-            "MEMORY_EMBEDDING_URL": server.url,
-            "MEMORY_EMBEDDING_API_KEY": KEY,
-            "MEMORY_EMBED_BATCH": "10",
-            "MEMORY_EMBED_WORKERS": "1",
-        }
-        os.environ.update(chosen)
-        settings = load_settings()
-        prepare_record(settings)
-        try:
-            yield
-        finally:
-            stop_embedded(settings)
-            for name in chosen:
-                del os.environ[name]
+def through(server: OpenAIServer) -> dict[str, str]:
+    """Settings by which texts go to the server, ten at a time."""
+    return {
+        "MEMORY_LEASE": "20",
+        "MEMORY_EMBEDDING_PROVIDER": "openai",
+        "MEMORY_EMBEDDING_MODEL": "text-embedding-3-small",
+        "MEMORY_EMBEDDING_DIMENSIONS": "64",
+        "MEMORY_EMBEDDING_URL": server.url,
+        "MEMORY_EMBEDDING_API_KEY": KEY,
+        "MEMORY_EMBED_BATCH": "10",
+        "MEMORY_EMBED_WORKERS": "1",
+    }
 
 
 def fill(settings: Settings, records: int, tenants: int) -> None:
@@ -124,7 +110,7 @@ def shared_out(workers: int, records: int, *, killed: bool = False) -> dict[str,
     server = OpenAIServer(dimensions=64)
     server.told = lambda body: Fault(delay=ANSWERS_IN)
     try:
-        with home(server):
+        with fresh_home(through(server)):
             settings = load_settings()
             fill(settings, records, TENANTS)
             names = [f"t{number}" for number in range(TENANTS)]

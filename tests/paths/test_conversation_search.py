@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.adapters.no_cache import NoCache
 from core.errors import Unavailable
 from core.model.memory import Draft
 from core.model.query import Answer, Filters
 from core.model.ranking import CONVERSATIONS, Ranking
 from core.read.reader import Reader
-from tests.batch.conftest import Parts, assembled
+from tests.batch.conftest import Parts
 
 WORDS = replace(CONVERSATIONS, vector=0)
 ALONE = replace(WORDS, neighbours=0, session=0, speaker=0)
 NEAR = replace(ALONE, neighbours=0.5)
 ONCE = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def parts(database_url: str, tmp_path: Path) -> Iterator[Parts]:
-    with assembled(database_url, tmp_path / "vectors") as parts:
-        yield parts
-
-
-@pytest.fixture
-def reader(parts: Parts) -> Iterator[Reader]:
-    reader = Reader(parts.database, parts.index, NoCache(), lambda space: parts.embedder, time.monotonic)
-    yield reader
-    reader.close()
 
 
 def search(reader: Reader, text: str, ranking: Ranking, tenant: str = "t", limit: int = 200) -> Answer:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from core.adapters.no_cache import NoCache
 from core.errors import Unavailable
 from core.model.graph import Relation
 from core.model.memory import Draft
@@ -18,24 +14,11 @@ from core.model.query import Answer, Filters
 from core.model.ranking import CONVERSATIONS, Ranking
 from core.read import search as searching
 from core.read.reader import Reader
-from tests.batch.conftest import Parts, assembled
+from tests.batch.conftest import Parts
 
 OFF = replace(CONVERSATIONS, vector=0, neighbours=0, session=0, speaker=0)
 ON = replace(OFF, graph=0.5)
 ANA = Relation(source="Ana", target="tea")
-
-
-@pytest.fixture
-def parts(database_url: str, tmp_path: Path) -> Iterator[Parts]:
-    with assembled(database_url, tmp_path / "vectors") as parts:
-        yield parts
-
-
-@pytest.fixture
-def reader(parts: Parts) -> Iterator[Reader]:
-    reader = Reader(parts.database, parts.index, NoCache(), lambda space: parts.embedder, time.monotonic)
-    yield reader
-    reader.close()
 
 
 def search(

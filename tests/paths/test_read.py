@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
-from core.adapters.no_cache import NoCache
 from core.errors import NotFound
 from core.model.memory import Draft, embedding_id
 from core.model.query import Answer, Filters
 from core.read.reader import Reader
 from core.record.memories import Place, Position
-from tests.batch.conftest import Parts, assembled
+from tests.batch.conftest import Parts
 
 PAST, FUTURE = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def parts(database_url: str, tmp_path: Path) -> Iterator[Parts]:
-    with assembled(database_url, tmp_path / "vectors") as parts:
-        yield parts
-
-
-@pytest.fixture
-def reader(parts: Parts) -> Reader:
-    return Reader(parts.database, parts.index, NoCache(), lambda space: parts.embedder, time.monotonic)
 
 
 def ids(answer: Answer) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,24 +20,11 @@ from core.model.ranking import CONVERSATIONS, PLAIN, Ranking
 from core.read.health import health_of
 from core.read.reader import Reader
 from core.record.database import Database, Limits
-from tests.batch.conftest import Parts, assembled
+from tests.batch.conftest import Parts
 from tests.contract.fake_cache import FakeCache
 
 ALONE = replace(CONVERSATIONS, neighbours=0, session=0, speaker=0)
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def parts(database_url: str, tmp_path: Path) -> Iterator[Parts]:
-    with assembled(database_url, tmp_path / "vectors") as parts:
-        yield parts
-
-
-@pytest.fixture
-def reader(parts: Parts) -> Iterator[Reader]:
-    reader = Reader(parts.database, parts.index, NoCache(), lambda space: parts.embedder, time.monotonic)
-    yield reader
-    reader.close()
 
 
 def ids(answer: Answer) -> list[str]:
