@@ -13,7 +13,6 @@ from core.assembly.models import price_of
 from core.errors import Refused
 from core.index.estimate import TenantEstimate
 from core.model.batch import BatchJob
-from core.model.use import MILLION
 from core.settings import load_settings
 from deployments import options
 from deployments.output import say, show_json, show_table
@@ -110,8 +109,7 @@ def _row(job: BatchJob) -> tuple[object, ...]:
 
 
 def _cost(one: TenantEstimate, *, batch: bool) -> float | None:
-    price = price_of(one.space.provider, one.space.model, batch=batch)
-    return None if price is None else one.estimate.tokens * price / MILLION
+    return one.estimate.money(price_of(one.space.provider, one.space.model, batch=batch))
 
 
 def _money(amount: float | None) -> str:

@@ -12,7 +12,7 @@ from core.assembly import Engine, open_engine
 from core.assembly.models import price_of
 from core.batch.recover import Report, step, total
 from core.errors import EngineError, Permanent
-from core.model.use import MILLION
+from core.model.use import money_of
 from core.record.ledger import Replayed
 from core.settings import load_settings
 from deployments import options
@@ -125,8 +125,7 @@ def _planned(engine: Engine, tenant: str) -> Report:
 
 
 def _cost(one: Report) -> float | None:
-    price = price_of(one.provider, one.model)
-    return None if price is None else one.figures.tokens * price / MILLION
+    return money_of(one.figures.tokens, price_of(one.provider, one.model))
 
 
 def _row(one: Report) -> tuple[object, ...]:

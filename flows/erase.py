@@ -33,15 +33,11 @@ def erase(
         except BaseException:
             stop_soon()
             raise
-    show_table("erase-report", [{"kind": str(kind), **row_of(report), "outcome": _outcome(report)}])
+    outcome = "not erased yet" if report.receipt is None else str(report.receipt["outcome"])
+    show_table("erase-report", [{"kind": str(kind), **row_of(report), "outcome": outcome}])
     if report.receipt is None:
-        message = f"not erased yet: {report.postponed}"
+        message = f"{outcome}: {report.postponed}"
         return Failed(message=message, data=Transient(message, report=report))
-    outcome = str(report.receipt["outcome"])
     if outcome == "not gone":
         return Failed(message=outcome, data=Transient("something is still there: run it again", report=report))
     return Completed(message=outcome, data=report)
-
-
-def _outcome(report: Report) -> str:
-    return "not erased yet" if report.receipt is None else str(report.receipt["outcome"])

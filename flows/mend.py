@@ -15,7 +15,7 @@ from flows.embed import embed
 from flows.reconcile import reconcile
 from flows.recover import recover
 from tasks.engine import engine_kept_open
-from tasks.seen import mark_run, named, show_table
+from tasks.seen import mark_run, named, place_of, show_table
 
 
 @flow(name="mend", flow_run_name=named("mend"), persist_result=False)
@@ -65,7 +65,7 @@ def mend(
 def _row(one: StoreReport) -> dict[str, str | int | float]:
     return {
         "tenant": one.tenant,
-        "store": f"{one.store} {one.generation or ''}".rstrip(),
+        "store": place_of(one.store, one.generation),
         "verdict": one.verdict.value,
         "found": one.found,
         "left": one.left,

@@ -23,7 +23,7 @@ from core.batch.reindex import Job, Report
 from core.errors import Busy, EngineError, Misconfigured, Permanent, Refused
 from core.index.estimate import Estimate
 from core.model.reindex import GateVerdict, SwapOutcome
-from core.model.use import MILLION
+from core.model.use import MILLION, money_of
 from core.settings import Settings
 from tasks.batch_lane import PIECE, submit_batch_jobs
 from tasks.embed import embed_portion
@@ -314,6 +314,7 @@ def _closing(runs: list[TenantReindex]) -> State[list[TenantReindex]]:
 
 
 def _row(run: TenantReindex) -> dict[str, str | int | float]:
+    cost = money_of(run.tokens, run.price)
     verdict = "" if run.verdict is None else run.verdict.reasons or "passed"
     return {
         "tenant": run.tenant,
@@ -323,7 +324,7 @@ def _row(run: TenantReindex) -> dict[str, str | int | float]:
         "set aside": run.set_aside,
         "reasons": reasons_of(run.reasons),
         "tokens": run.tokens,
-        "cost (USD)": "" if run.price is None else round(run.tokens * run.price / MILLION, 4),
+        "cost (USD)": "" if cost is None else round(cost, 4),
         "gate": verdict,
         "seconds": round(run.seconds, 1),
         "problem": "" if run.problem is None else run.problem.message,

@@ -12,7 +12,7 @@ from core.batch.batch_lane import Followed, Submitted, Submitting, follow, plan,
 from core.model.batch import BatchJob
 from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
-from tasks.events import Happened, tell
+from tasks.events import tell_set_aside
 
 LOOK_SECONDS = 300
 # A file of the largest size goes up, or comes down, within this time, if the network is not very slow.
@@ -44,8 +44,7 @@ def submit_batch_jobs(piece: Submitting) -> Submitted:
     """Fill and send at most one job for each of a tenant's generations."""
     with task_boundary(f"submit batch jobs of {piece.tenant}", tenant=piece.tenant), shared_engine() as engine:
         report = step(replace(engine.batch_work(), check=check_not_stopping), piece)
-        if report.set_aside:
-            tell(Happened.SET_ASIDE, piece.tenant, count=report.set_aside)
+        tell_set_aside(piece.tenant, report.set_aside)
         get_run_logger().info(
             "%s: %d entries, %d texts, about %d tokens in %d jobs; %d reused, %d brought without %s",
             piece.tenant,
@@ -83,8 +82,7 @@ def follow_batch_job(job: BatchJob) -> Followed:
     """Look at one open job, and keep its results if it has ended."""
     with task_boundary(f"follow batch job {job.id} of {job.tenant}", tenant=job.tenant), shared_engine() as engine:
         found = follow(replace(engine.batch_work(), check=check_not_stopping), job)
-        if found.refused:
-            tell(Happened.SET_ASIDE, job.tenant, count=found.refused)
+        tell_set_aside(job.tenant, found.refused)
         said = f"(postponed: {found.postponed})" if found.postponed else ""
         get_run_logger().info("batch job %s is %s: %d vectors kept %s", job.id, found.state, found.kept, said)
         return found

@@ -12,7 +12,7 @@ from core.batch.embed import Portion, Report, plan, step
 from core.errors import EngineError
 from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import check_not_stopping, shared_engine
-from tasks.events import Happened, tell
+from tasks.events import Happened, tell, tell_set_aside
 
 # A task in a thread cannot be interrupted: this marks one that took far too long. What bounds the work
 # inside are the time limits of the stores' own calls.
@@ -75,8 +75,7 @@ def _brought(portion: Portion) -> Report:
     with task_boundary(f"embed {portion.tenant}", tenant=portion.tenant), shared_engine() as engine:
         work = replace(engine.embed_work(), check=check_not_stopping)
         report = step(work, portion)
-        if report.set_aside_count:
-            tell(Happened.SET_ASIDE, portion.tenant, count=report.set_aside_count)
+        tell_set_aside(portion.tenant, report.set_aside_count)
         if report.postponed and work.budget is not None and (reached := work.budget.used_up()):
             tell(Happened.BUDGET_REACHED, portion.tenant, budget=reached)
         get_run_logger().info(

@@ -25,7 +25,6 @@ class _Shared:
         self._holders = 0
         self._opened = ExitStack()
         self._engine: Engine | None = None
-        self._settled = False
         self.stopping = threading.Event()
 
     def hold(self) -> None:
@@ -56,17 +55,6 @@ class _Shared:
                 self._opened.enter_context(_collecting_seldom())
                 self._engine = self._opened.enter_context(open_engine(settings))
             return self._engine
-
-    def settle(self) -> None:
-        """Once a process: what is loaded by now stays, and the collector need not look through it again.
-
-        Prefect and its libraries are so many objects that doing so took a tenth of a bulk run's processor time.
-        """
-        with self._lock:
-            if not self._settled:
-                self._settled = True
-                gc.collect()
-                gc.freeze()
 
 
 @contextmanager
@@ -104,7 +92,6 @@ def engine_kept_open() -> Iterator[Settings]:
     """
     settings = load_settings()
     set_up_logs(settings)
-    _shared.settle()
     _shared.hold()
     try:
         yield settings

@@ -41,3 +41,9 @@ def tell(happened: Happened, tenant: str, **figures: str | float) -> None:
         emit_event(event=happened, resource=resource, payload=dict(figures))
     except Exception as problem:  # noqa: BLE001  whoever cannot be told must not fail a run
         LOGGER.warning("%s of %s could not be told: %s", happened, tenant, type(problem).__name__)
+
+
+def tell_set_aside(tenant: str, count: int) -> None:
+    """Tell that index work of a tenant was set aside, if any was."""
+    if count:
+        tell(Happened.SET_ASIDE, tenant, count=count)

@@ -14,7 +14,7 @@ from core.model.coverage import LIVE
 from core.model.reindex import GateVerdict
 from tasks.boundary import RETRIED, task_boundary
 from tasks.engine import shared_engine
-from tasks.seen import reasons_of, show_docs, show_table
+from tasks.seen import place_of, reasons_of, show_docs, show_table
 
 REPORT_SECONDS = 300
 
@@ -112,7 +112,7 @@ def _drift(engine: Engine) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for one in engine.upkeep.coverage():
         said = found.setdefault(one.tenant, [])
-        where = f"{one.store} {one.generation or ''}".rstrip()
+        where = place_of(one.store, one.generation)
         if one.verdict not in {None, "clean"}:
             said.append(f"{where}: {one.verdict}")
         elif one.found_at is not None and (one.clean_at is None or one.found_at > one.clean_at):

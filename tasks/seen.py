@@ -77,6 +77,11 @@ def show_docs(docs: str) -> None:
         create_link_artifact(key=LINK_KEY, link=Path(docs).as_uri(), link_text="data docs of the last run")
 
 
+def place_of(store: str, generation: int | None) -> str:
+    """What is looked at, in a table: the store, and the number of an index."""
+    return f"{store} {generation or ''}".rstrip()
+
+
 def row_of(report: object) -> dict[str, str | int | float]:
     """A report's figures as a row: numbers and words as they are, what failed by its reasons, lists by their lengths.
 

@@ -22,7 +22,7 @@ from core.index.budget import Budget
 from core.settings import Settings
 from tasks.boundary import place
 from tasks.engine import check_not_stopping, engine_kept_open, shared_engine
-from tasks.events import Happened, tell
+from tasks.events import Happened, tell, tell_set_aside
 from tasks.mending import mend_what_differs, tell_events
 
 Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
@@ -152,8 +152,7 @@ class Embedding:
         return ", ".join(([f"{worked} entries"] if worked else []) + told)
 
     def _tell(self, report: Report, budget: Budget | None) -> None:
-        if report.set_aside_count:
-            tell(Happened.SET_ASIDE, report.tenant, count=report.set_aside_count)
+        tell_set_aside(report.tenant, report.set_aside_count)
         reached = budget.used_up() if report.postponed and budget is not None else None
         if reached is None:
             self._told.discard(report.tenant)
@@ -177,8 +176,7 @@ def look_at_batch_jobs(engine: Engine) -> str:
     for job in jobs[::-1]:
         found = batch_lane.follow(work, job)
         kept += found.kept
-        if found.refused:
-            tell(Happened.SET_ASIDE, job.tenant, count=found.refused)
+        tell_set_aside(job.tenant, found.refused)
     for tenant in sorted({job.tenant for job in jobs}):
         batch_lane.sweep(work, tenant)
     return f"{len(jobs)} open, {kept} vectors kept" if jobs else ""

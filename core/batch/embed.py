@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 SAMPLE = 20
 # Entries that wait together, from which a load counts as bulk: more than an index builds in passing.
 BULK = 20_000
+# Portions of one pack: each is a request at least, which a slow provider takes seconds for.
+PACKED = 50
 # How long a step waits at a time, and in all its threads together, for providers that cool down.
 COOLING_SECONDS = 0.5
 LONGEST_COOLING = 120.0
@@ -131,14 +133,11 @@ def plan(backlog: Sequence[Backlog], portion: int) -> list[Portion]:
     return [turn for turns in zip_longest(*queues) for turn in turns if turn is not None]
 
 
-PACKED = 50
-
-
 def packed(portions: Sequence[Portion], least: int) -> list[tuple[Portion, ...]]:
-    """The portions in their order, small ones of several tenants together: packs of at most `least` entries.
+    """The portions in their order, small ones of several tenants together in packs.
 
-    A portion as large as that stands alone. At most PACKED portions are together: each is a request at least, which a
-    slow provider takes seconds for. Else ten thousand tenants with a few records each were as many tasks.
+    A pack is of at most `least` entries and PACKED portions; a portion as large as that stands alone. Without packs ten
+    thousand tenants with a few records each were as many tasks.
     """
     packs: list[tuple[Portion, ...]] = []
     room = 0

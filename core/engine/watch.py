@@ -13,7 +13,6 @@ from core.errors import EngineError, Misconfigured, Unavailable
 from core.index.frames import Sampling
 from core.model.coverage import together
 from core.model.metrics import DRIFT_CLEAN, DRIFT_FOUND, OTHERS, PROBLEM, Reading, Sample
-from core.model.use import MILLION
 from core.read.rates import Rates
 from core.read.tally import SearchTally
 from core.record.census import Census, ErrorCounts
@@ -111,10 +110,8 @@ class Watch:
         for model, use in self._census.use_today().items():
             for name in ("requests", "texts", "tokens", "reused_texts"):
                 yield Sample(f"memory_embedding_{name}_total", getattr(use, name), model)
-            each, by_batch = price(*model, False), price(*model, True)
-            if each is not None:
-                batched = use.batch_tokens * (each if by_batch is None else by_batch)
-                money = ((use.tokens - use.batch_tokens) * each + batched) / MILLION
+            money = use.money(price(*model, False), price(*model, True))
+            if money is not None:
                 yield Sample("memory_embedding_cost_usd_total", money, model)
 
     def _known_errors(self) -> Iterator[Sample]:

@@ -13,7 +13,7 @@ from core.model.generation import Generation, GenerationState
 from core.model.names import index_group
 from core.model.space import EmbeddingSpace, text_hash
 from core.model.tokens import estimated_tokens
-from core.model.use import MILLION
+from core.model.use import money_of
 from core.ports import VectorIndex
 from core.record import memories
 from core.record.database import Database
@@ -38,7 +38,7 @@ class Estimate:
 
     def money(self, price: float | None) -> float | None:
         """What the tokens cost, at a price per million; None: the price is not known."""
-        return None if price is None else self.tokens * price / MILLION
+        return money_of(self.tokens, price)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,11 @@ from datetime import date
 MILLION = 1_000_000
 
 
+def money_of(tokens: int, price: float | None) -> float | None:
+    """What tokens cost, at a price per million; None: the price is not known."""
+    return None if price is None else tokens * price / MILLION
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
     """What was asked of a provider: requests, texts and the tokens it counted; and what reuse spared.
@@ -27,6 +32,16 @@ class Use:
         mine, theirs = asdict(self), asdict(other)
         return Use(**{name: mine[name] - theirs[name] for name in mine})
 
+    def money(self, price: float | None, batch_price: float | None = None) -> float | None:
+        """What it cost, at a price per million tokens; None: the price is not known.
+
+        `batch_price` is that of batch jobs; where it is not known they count at the other.
+        """
+        if price is None:
+            return None
+        each = price if batch_price is None else batch_price
+        return ((self.tokens - self.batch_tokens) * price + self.batch_tokens * each) / MILLION
+
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to note."""
@@ -44,16 +59,9 @@ class DayOfUse:
     use: Use
 
     def money(self, price: float | None, batch_price: float | None = None) -> float | None:
-        """What it cost, at a price per million tokens; None: the price is not known.
-
-        `batch_price` is that of batch jobs; where it is not known they count at the other.
-        """
-        if price is None:
-            return None
-        by_batch = self.use.batch_tokens
-        each = price if batch_price is None else batch_price
-        return ((self.use.tokens - by_batch) * price + by_batch * each) / MILLION
+        """What it cost; see `Use.money`."""
+        return self.use.money(price, batch_price)
 
     def saved(self, price: float | None) -> float | None:
         """What reuse saved, at that price."""
-        return None if price is None else self.use.reused_tokens * price / MILLION
+        return money_of(self.use.reused_tokens, price)

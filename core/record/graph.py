@@ -147,7 +147,7 @@ def entities_of(session: Session, tenant: str, keys: Sequence[str]) -> dict[str,
 
 def names_of(session: Session, tenant: str, entity: uuid.UUID) -> tuple[str, ...]:
     """Names an entity is known by, MOST_NAMES of them."""
-    values = {"tenant": tenant, "entities": [entity], "limit": MOST_NAMES}
+    values = {"tenant": tenant, "entity": entity, "limit": MOST_NAMES}
     return tuple(row["name"] for row in session.execute(query("graph_names"), values).fetchall())
 
 

@@ -49,7 +49,7 @@ def test_every_query_of_the_graph_is_answered_through_indexes(database: Database
         one, other = (entity.id for entity in entities_of(session, "a", names).values())
         asked: dict[str, dict[str, Any]] = {
             "graph_resolve": {"keys": names},
-            "graph_names": {"entities": [one, other], "limit": 100},
+            "graph_names": {"entity": one, "limit": 100},
             "graph_entities": {"type": None, "after": "thing 2", "limit": 50},
             "graph_neighbours": {"entity": one, "depth": 3, **REACH},
             "graph_paths": {"begin": one, "end": other, "depth": 4, "ball": BALL, "open": OPEN_PATHS, **REACH},

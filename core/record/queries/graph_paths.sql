@@ -43,7 +43,7 @@ WITH RECURSIVE back (distance, frontier, seen) AS (
     ) AS next
     WHERE growing.steps < %(depth)s AND next.paths IS NOT NULL
 )
-SELECT growing.steps, p.path
+SELECT p.path
 FROM growing CROSS JOIN LATERAL unnest(growing.paths) AS p (path)
 WHERE right(p.path, 36) = %(end)s::uuid::text AND growing.steps > 0
 ORDER BY growing.steps, p.path
